@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
 
 import fedconformal as fc
+from fedconformal._base import registry
 from fedconformal._base.registry import Spec, build, parse
 from fedconformal.losses import Loss
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import Summary
 from tests.contracts.tools import refused
+
+import_modules = registry._import_modules.__wrapped__  # without its cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,17 @@ def test_kinds_take_the_keywords_of_their_maker() -> None:
     assert parse("ranks", Summary, maker="build").values == {}
     with refused("alpha", param="kind"):
         parse("ranks:alpha=1", Summary, maker="build")
+
+
+def test_a_plug_in_that_fails_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "fails_on_import.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = EntryPoint("mine", "fails_on_import:Score", "fedconformal.scores")
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [entry])
+    import_modules("fedconformal.scores")
+    assert "mine of fails_on_import:Score cannot be imported and is left out: division by zero" in caplog.text
 
 
 def test_types_that_cannot_be_resolved_are_json() -> None:

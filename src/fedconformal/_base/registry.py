@@ -74,7 +74,7 @@ def _import_modules(package: str) -> None:
     for entry in entry_points(group=package):
         try:
             entry.load()
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # noqa: BLE001 (code of other packages)
             logger.warning("%s of %s cannot be imported and is left out: %s", entry.name, entry.value, error)
 
 

@@ -141,7 +141,6 @@ class RankSummary(Summary):
             raise InputError("the summary's counts leave a wider gap than it states")
 
 
-@lru_cache(typed=True)
 def _schedule(points: Any, alpha: Any = None, *more: Any) -> tuple[int, Fraction | None]:
     """Validate the parameters of a message."""
     if type(points) is not int or not 1 <= points <= MAX_POINTS or not isinstance(alpha, str | None) or more:
