@@ -37,7 +37,7 @@ PredictorFile = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The pr
 Page = Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 OtherAlpha = Annotated[str | None, typer.Option("--alpha", help="Another alpha than the certified one.")]
-Ledger = Annotated[Path | None, typer.Option("--ledger", help="Pays for epsilon (.json with a budget).")]
+Ledger = Annotated[Path | None, typer.Option("--ledger", help="The ledger that epsilon is spent from (.json).")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", envvar=VARIABLE, help="This site's policy (.toml).")]
 Trusted = Annotated[
     Path | None, typer.Option("--signed", metavar="KEYS", help="The sites' public keys (.json); all must sign.")
