@@ -140,7 +140,8 @@ def test_a_watch_is_that_of_files(on: Run) -> None:
 
 
 def predictor() -> fc.Predictor:
-    return fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 99), score=fc.LAC(), temperature=1.0)], alpha=0.3)
+    about: dict[str, Any] = {"score": fc.LAC(), "temperature": 1.0, "precision": "float32"}
+    return fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 99), **about)], alpha=0.3)
 
 
 ASKED: dict[str, tuple[SiteApp, Callable[[Any, Any], Any], str]] = {

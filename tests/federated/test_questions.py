@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -187,6 +188,9 @@ def test_probabilities_may_be_zero() -> None:
     question = ScoreQuestion(model="m", kind="exact")
     found = question.summarize(Outputs(outputs=probs, truth=[1, 1], probabilities=True), site="a")
     assert found.count_at_most(0.25) == (1, 1)
+    for answer in (partial(question.answer, site="a"), TemperatureQuestion(points=(1.0,)).answer):
+        with refused("every row is a distribution; pass probabilities=True"):
+            answer(Outputs(outputs=probs, truth=[1, 1]), model="m", policy=Policy())
     logits = Outputs(outputs=np.log(probs[1:]), truth=[1])
     warm = ScoreQuestion(model="m", kind="exact", temperature=2.0)
     scaled = warm.summarize(Outputs(outputs=probs[1:], truth=[1], probabilities=True), site="a")

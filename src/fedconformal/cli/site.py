@@ -64,7 +64,7 @@ def check(
     """Explain a policy in words, or report its errors."""
     found = read_policy(path)
     words = found.in_words()
-    print_result({"policy": found.to_dict(), "words": words}, *words, json=json)
+    print_result({"policy": found, "words": words}, *words, json=json)
 
 
 @policy.command()

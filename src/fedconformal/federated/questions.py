@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import as_alpha, as_labels, as_temperature, softmax
+from fedconformal._base.arrays import are_distributions, as_alpha, as_labels, as_temperature, softmax
 from fedconformal._base.classes import in_order, names_and_values
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate, name_key
@@ -60,8 +60,11 @@ class Outputs:
         own, by_name = stated or names_and_values(self.outputs)[0], truth.dtype.kind in "OSU"
         if own and not by_name:
             truth = np.array(own)[as_labels(truth, rows=len(truth), classes=len(own), name="labels")]
-        names = asked or own if own or by_name else None
-        return names or None, in_order(self.outputs, names or None), truth
+        names = (asked or own if own or by_name else None) or None
+        outputs = in_order(self.outputs, names)
+        if not self.probabilities and outputs.size and are_distributions(outputs):
+            raise InputError("outputs: every row is a distribution; pass probabilities=True", code="not-logits")
+        return names, outputs, truth
 
     def in_order(self, asked: tuple[str, ...], temperature: float) -> tuple[tuple[str, ...] | None, Any, Any]:
         """Return the same with probabilities at this temperature."""

@@ -158,14 +158,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.least_patients > 1 and (outgoing.patients or 0) < self.least_patients:
             yield "least_patients", "this site has fewer" if outgoing.patients else "these rows have no ids to count"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the keys that are set."""
-        values: dict[str, Any] = msgspec.to_builtins(self)
-        return values
-
     def in_words(self) -> list[str]:
         """Return the policy in words, one sentence per key."""
-        values = self.to_dict().items()
+        values = msgspec.to_builtins(self).items()
         words = [WORDS[key].format(", ".join(value) if isinstance(value, tuple) else value) for key, value in values]
         return words or ["All kinds may leave."]
 
