@@ -134,16 +134,7 @@ def test_where_no_threshold_is_good_enough() -> None:
     assert lossy.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
 
 
-SPECS = [
-    "mixture",
-    "mixture:uniform",
-    "every-site",
-    "worst-case:0.1",
-    "new-site",
-    "one-site:s1",
-    "robust:1",
-    "pac:0.1",
-]
+SPECS = ["mixture", "mixture:uniform", "every-site", "worst-case:0.1", "new-site", "one-site:s1", "robust:1", "pac:0.1"]
 
 
 @pytest.mark.parametrize("guarantee", SPECS)

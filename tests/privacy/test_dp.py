@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.privacy import calibrate_privately, noisy_histogram
-from fedconformal.privacy.dp import (
-    as_grid,
-    choose,
-    plan_release,
-    release_threshold,
-    utilities,
-)
+from fedconformal.privacy.dp import as_grid, choose, plan_release, release_threshold, utilities
 from fedconformal.privacy.noise import mechanism, noisy_grid, plan_noisy
 from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import checks, maybe_infeasible, refused

@@ -12,16 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
 from fedconformal.certificates.certificate import Certificate, SignatureRecord
-from fedconformal.privacy import (
-    check_signatures,
-    is_sealed,
-    new_key,
-    public_key,
-    seal,
-    sign,
-    signatures,
-    signed,
-)
+from fedconformal.privacy import check_signatures, is_sealed, new_key, public_key, seal, sign, signatures, signed
 from fedconformal.privacy.signatures import Seal
 from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import changed, refused

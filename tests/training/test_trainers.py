@@ -10,17 +10,7 @@ import torch
 from torch.nn import functional
 
 from fedconformal.errors import InputError
-from fedconformal.training import (
-    TCT,
-    Central,
-    ClientData,
-    FedAvg,
-    FedProx,
-    Preprocess,
-    RoundState,
-    models,
-    pool,
-)
+from fedconformal.training import TCT, Central, ClientData, FedAvg, FedProx, Preprocess, RoundState, models, pool
 from fedconformal.training.fedavg import balance, batches, client_seed
 from fedconformal.training.pool import one_thread
 from fedconformal.training.weights import weights_of

@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from tests.validity.simulation import (
-    Calibrator,
-    Site,
-    calibrator,
-    coverage_by_site,
-    draws,
-    mean,
-    thresholds,
-    uniform,
-)
+from tests.validity.simulation import Calibrator, Site, calibrator, coverage_by_site, draws, mean, thresholds, uniform
 
 SITES = (Site(uniform(-1, 1), 9), Site(uniform(0, 3), 19))
 
