@@ -208,11 +208,22 @@ class Predictor:
         allow_empty: bool = False,
         output: Literal["array", "labels", "frame"] = "array",
     ) -> Any:
-        """Return prediction sets: (n, J) booleans, lists of class names, or a pandas frame, by `output`.
+        """Return the prediction set of every row.
 
-        A predictor by group requires the `groups` of the rows, such as {"sex": [...], "age": [...]}. A predictor for
-        every site takes the `sites` of the rows, or one name for all; by default the largest threshold is used. An
-        alpha must be fixed beforehand: choosing it after seeing sets voids the promise.
+        Parameters
+        ----------
+        probs
+            Probabilities of the classes, (n, J) or a table with a column for each class.
+        groups
+            Groups of the rows, such as {"sex": [...], "age": [...]}; required by a predictor by group.
+        sites
+            Site of each row, or one name for all, for a predictor for every site; by default the largest threshold.
+        alpha
+            Another level than the certified one, fixed beforehand: choosing it after seeing sets voids the promise.
+        allow_empty
+            Whether sets may be empty; by default they contain at least the most probable label.
+        output
+            "array" for (n, J) booleans, "labels" for lists of class names, "frame" for a pandas frame.
         """
         matrix = self._as_scored(probs)
         members = self._members(groups, sites, len(matrix))

@@ -202,12 +202,18 @@ class Monitor:
         return cls(limit=limits.rate, failure=limits.failure, false_alarm=false_alarm)
 
     def update(self, *, misses: ArrayLike = (), waiting: ArrayLike = 0) -> Self:
-        """Return the state with new outcomes: 1 for a missed row, 0 for a covered row, or a loss between 0 and 1.
+        """Return the state with new outcomes.
 
-        `waiting` is the current number of rows without an outcome, not the increase. Give outcomes in the order of
-        their rows; or in the order of their own arrival, with `waiting` as a list: the number of rows without an
-        outcome after each. Then the false alarm rate holds, however the time of arrival is determined.
+        Parameters
+        ----------
+        misses
+            1 for a missed row, 0 for a covered row, or a loss between 0 and 1, in the order of the rows.
+        waiting
+            Current number of rows without an outcome, not the increase. Or outcomes are in the order of their arrival,
+            and this is the number after each: the false alarm rate then holds for any times of arrival.
 
+        Examples
+        --------
         >>> watch = Monitor(limit=0.1, false_alarm=0.05, waiting=8)
         >>> watch.update(misses=[1, 1, 1, 1, 0, 0, 0, 0], waiting=range(7, -1, -1)).alarm_at  # not at row 2
         4
