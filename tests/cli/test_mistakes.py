@@ -90,6 +90,7 @@ def test_sets_by_name_and_patient(tables: Path, command: Command) -> None:
 def test_classes_are_compared_at_calibration(tables: Path, command: Command) -> None:
     cells("probs-1.csv", swapped)()
     command.ok(*SUMMARIZE)
+    command.refuses("or give the probabilities before the labels", SUMMARIZE[0], *SUMMARIZE[2:0:-1], *SUMMARIZE[3:])
     expected = "clinic-0.fcs and again.fcs do not go together: classes benign, malignant against malignant, benign"
     command.refuses(expected, "calibrate", "clinic-0.fcs", "again.fcs", "-o", "other.json")
     np.save("probs.npy", np.array(columns(rows(1), 2, 3), dtype=float))

@@ -222,8 +222,8 @@ class Columns:
         table = self.open(path, self.content)
         if model is not None:
             names = split(self.classes) if self.classes is not None else wanted
-            table = _scored(table, self._aside(own_labels), model, temperature, names)
-        predictions = self._find(table, own_labels, wanted)
+            table = _infer(table, self._aside(own_labels), model, temperature, names)
+        predictions = self._find(table, own_labels, wanted, labels)
         if wanted is not None:
             predictions = predictions.matched(wanted)
         predictions = self._paired(predictions, labels)
@@ -233,7 +233,7 @@ class Columns:
         with predictions.table.in_lines():
             return replace(predictions, values=softmax(predictions.values, temperature=at, name=str(path)))
 
-    def _find(self, table: Table, labels: str | None, wanted: Classes) -> Predictions:
+    def _find(self, table: Table, labels: str | None, wanted: Classes, truth: Path | None) -> Predictions:
         """Find the columns of the classes, by name if the predictor's classes are `wanted`; others are ignored."""
         given, positive = None if self.classes is None else split(self.classes), self.positive
         if given is None and wanted is not None and not isinstance(wanted, int):
@@ -258,6 +258,8 @@ class Columns:
         except InputError as error:
             if given is None and error.code == "not-a-number":
                 self._propose_classes(table.with_header(), labels, f"{error}")
+                if truth is not None:
+                    raise InputError(f"{error} (--drop), or give the probabilities before the labels") from None
             raise
         if given is None and found.classes is not None and self.model is None:
             try:
@@ -294,9 +296,7 @@ class Unlabelled(Columns):
     skip_missing: bool = field(default=False, compare=False)
 
 
-def _scored(
-    table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None, classes: Classes
-) -> Table:
+def _infer(table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None, classes: Classes) -> Table:
     """Replace the features, all columns but `others`, with the model's probabilities."""
     table = table.with_header()
     aside = [table.column(name) for name in others]
