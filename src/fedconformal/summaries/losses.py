@@ -99,10 +99,8 @@ class LossSummary(_Named, Summary):
 
         Examples
         --------
-        >>> LossSummary.of_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the
-        grid
+        >>> LossSummary.of_losses([[1, 0], [0.5, 0.25]], thresholds=[0.1, 0.2]).mean_losses
+        array([0.75 , 0.125])
         """
         origin = provenance_of(
             loss=getattr(loss, "described", loss),
