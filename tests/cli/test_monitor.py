@@ -79,6 +79,7 @@ def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -
     command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "-o", "sets.csv")
     command.ok("monitor", "add", "watch.db", "sets.csv", "quiet-outcomes.csv")
     columns = ("--classes", ",".join(CLASSES))
+    command.refuses("name the column of outcomes with --labels", "monitor", "add", "two.db", *["sets.csv"] * 2)
     command.refuses("--classes is for outputs of a model", "monitor", "add", "two.db", "sets.csv", *columns)
     command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv", *columns)
     one, two = (command.ok("monitor", "status", name, "--json").json["streams"] for name in ("watch.db", "two.db"))

@@ -65,7 +65,7 @@ def test_refusals(sites: list[str], command: Command) -> None:
     command.refuses("a.fcs: was made for the calibration june, not for july", *calibrate, "--calibration", "july")
     command.refuses("--signed needs --calibration ID", *calibrate)
     command.refuses("a.key: exists", "sign", "a.fcs", "--key", "a.key", "--new-key")
-    command.refuses("none.key: cannot be read", "sign", "a.fcs", "--key", "none.key")
+    command.refuses("none.key: does not exist; --new-key creates it", "sign", "a.fcs", "--key", "none.key")
     command.refuses("a.fcs: a private key has 32 bytes", "sign", "a.fcs", "--key", "a.fcs")
     Path("b.fcs.sig").write_bytes(Path("a.fcs.sig").read_bytes())
     command.refuses("the summary of 'b' is not signed", *june)

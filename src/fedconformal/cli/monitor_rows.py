@@ -119,6 +119,8 @@ class WatchReader:
     def read_outcomes(self, path: Path, *, some: bool = False) -> Outcomes:
         """Read outcomes: one class, number or loss per row; with `some`, rows without an outcome are skipped."""
         table, rule = _require_header(self.columns.open(path, "labels")), self.watch.predictor
+        if self.columns.labels is None and self.label not in (table.names or ()):
+            raise table.error(f"has no column {self.label}; name the column of outcomes with --labels")
         ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
         named = rule.certificate.class_names if self.watch.settings.kind == "sets" else None
         classes = tuple(named) if isinstance(named, list) else None

@@ -13,7 +13,7 @@ import typer
 
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import SignatureRecord
 from fedconformal.certificates.text import warn_of_sites
 from fedconformal.cli.console import print_result
@@ -23,6 +23,7 @@ from fedconformal.cli.options import (
     Trusted,
     check_output,
     expand_wildcards,
+    load_predictor,
     read_noisy,
     read_predictor,
     read_summaries,
@@ -57,6 +58,8 @@ def sign(
         if key.exists():
             raise InputError(f"{key}: exists; leave out --new-key to sign with it")
         write_bytes(key, signatures.new_key(), private=True)
+    if not key.exists():
+        raise InputError(f"{key}: does not exist; --new-key creates it")
     with prefix_errors(key):
         private = read_bytes(key)
         public = signatures.public_key(private)
@@ -93,7 +96,7 @@ def verify(
     data, given = read_predictor(predictor), summaries or []
     sealed = coordinator is not None and _is_signed_by(predictor, data, coordinator)
     trusted = None if signed is None else signatures.read_trusted(signed)
-    older = None if replaces is None else load(replaces)
+    older = None if replaces is None else load_predictor(replaces)
     received = read_noisy(given) or read_summaries(given)
     try:
         found = Predictor.from_bytes(data)
