@@ -21,12 +21,12 @@ from torch import nn
 from fedconformal.training import ClientData, FedAvg
 from fedconformal.training.config import Config
 from fedconformal.training.lbfgs import LBFGS
-from fedconformal.training.linear_site import LinearTask, linear_task
+from fedconformal.training.linear_site import LinearTask
 from fedconformal.training.linear_stage import Moments, mean_loss, merge, scale_of
 from fedconformal.training.outputs import halves
 from fedconformal.training.run import build_model, partition_dataset, site_rows
 from fedconformal.training.step import Step
-from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.tct import TCT, LinearisedModel, linear_task
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 ROUNDS = 50

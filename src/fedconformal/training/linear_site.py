@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedconformal.errors import InputError
-from fedconformal.training.clients import ClientData, PackedClients, pack
+from fedconformal.training.clients import PackedClients
 from fedconformal.training.features import GradientFeatures
 from fedconformal.training.linear_stage import (
     CONSTANT,
@@ -27,9 +25,6 @@ from fedconformal.training.linear_stage import (
     merge,
 )
 from fedconformal.training.step import Step, Update
-
-if TYPE_CHECKING:
-    from fedconformal.training.tct import TCT
 
 ROWS = 256
 """Rows whose features are computed together."""
@@ -100,7 +95,8 @@ class LinearTask:
 
     features: GradientFeatures
     clients: PackedClients
-    settings: TCT
+    settings: Any
+    """The `TCT`, whose module imports this one."""
     storage: FeatureStorage
     residuals: Tensor
 
@@ -143,9 +139,8 @@ class LinearTask:
 
     def _gradient(self, site: int, theta: Tensor) -> Update:
         _, y = self.clients.rows(site)
-        loss, gradient = loss_and_gradient(
-            self.storage.matrix(site), y.to(self.storage.device), theta, self.settings.loss
-        )
+        matrix, y = self.storage.matrix(site), y.to(self.storage.device)
+        loss, gradient = loss_and_gradient(matrix, y, theta, self.settings.loss)
         finite = math.isfinite(loss) and bool(gradient.isfinite().all())
         return Update(len(y), {"gradient": gradient.cpu()}, {"loss": loss}, finite=finite)
 
@@ -172,26 +167,3 @@ class LinearTask:
         for start in range(0, len(x), ROWS):
             rows = slice(start, min(start + ROWS, len(x)))
             yield rows, self.features(self.clients.preprocess(x[rows].to(self.storage.device)))
-
-
-@contextlib.contextmanager
-def linear_task(
-    settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor
-) -> Iterator[LinearTask]:
-    """Create the task of these sites; features on disk exist within the context."""
-    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
-        storage = FeatureStorage(
-            [site.n for site in sites],
-            features.count + settings.intercept,
-            memory=settings.memory,
-            folder=Path(folder),
-            device=settings.torch_device,
-            inner=settings.solver == "scaffold",
-        )
-        yield LinearTask(
-            features=features.to(storage.device),
-            clients=pack(sites),
-            settings=settings,
-            storage=storage,
-            residuals=residuals,
-        )

@@ -7,9 +7,13 @@ averaging for federated learning", 2020. The steps of a site are in `linear_site
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
@@ -17,11 +21,11 @@ from torch import Tensor, nn
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask
-from fedconformal.training.clients import ClientData, count_classes
+from fedconformal.training.clients import ClientData, count_classes, pack
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.lbfgs import LBFGS
-from fedconformal.training.linear_site import ROWS, linear_task
+from fedconformal.training.linear_site import ROWS, FeatureStorage, LinearTask
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import OnRound, RoundState, Step, Update, average
@@ -251,3 +255,26 @@ class TCT(Trainer):
         with linear_task(self, result.features, sites, residuals) as task, self._engine(task, sites) as ask:
             self.fit_linear(ask, result, with_network, resume)
         return result.cpu().eval()
+
+
+@contextlib.contextmanager
+def linear_task(
+    settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor
+) -> Iterator[LinearTask]:
+    """Create the task of these sites; features on disk exist within the context."""
+    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
+        storage = FeatureStorage(
+            [site.n for site in sites],
+            features.count + settings.intercept,
+            memory=settings.memory,
+            folder=Path(folder),
+            device=settings.torch_device,
+            inner=settings.solver == "scaffold",
+        )
+        yield LinearTask(
+            features=features.to(storage.device),
+            clients=pack(sites),
+            settings=settings,
+            storage=storage,
+            residuals=residuals,
+        )

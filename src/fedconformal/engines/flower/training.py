@@ -50,11 +50,10 @@ from fedconformal.training.config import make
 from fedconformal.training.data.partitions import Partition
 from fedconformal.training.fedavg import client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
-from fedconformal.training.linear_site import linear_task
 from fedconformal.training.outputs import halves, predict
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import Step, Update
-from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.tct import TCT, LinearisedModel, linear_task
 from fedconformal.training.weights import FlatModel, weights_of
 from fedconformal.training.weights import with_weights as with_vector
 
