@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -75,6 +79,23 @@ def test_intervals_are_those_of_the_recorded_precision() -> None:
     site = fc.summarize(rng.normal(size=99).astype(np.float32), rng.normal(size=99), score="residual", site="a")
     rule, rows = fc.calibrate([site], alpha=0.1), rng.normal(size=50)
     assert np.array_equal(rule.predict_interval(rows), rule.predict_interval(rows.astype(np.float32)))
+
+
+def test_files_of_float32_predictions_lose_no_coverage(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    f = rng.normal(0, 1000, 300).round(1)
+    np.save("y.npy", y := (f + rng.normal(size=300)).round(1))
+    for dtype in DTYPES:
+        np.save(f"{dtype.__name__}.npy", f.astype(dtype))
+    for calibrated, predicted in product(DTYPES, DTYPES):
+        command.ok("summarize", f"{calibrated.__name__}.npy", "y.npy", "-o", "a.fcs", "--score", "residual")
+        command.ok("calibrate", "a.fcs", "-o", "a.json", "--alpha", "0.2", "--exact")
+        command.ok("predict", "a.json", f"{predicted.__name__}.npy", "-o", "sets.npz")
+        ends = np.load("sets.npz")["intervals"]
+        assert ((ends[:, 0] <= y) & (y <= ends[:, 1])).sum() >= 241
 
 
 def test_probabilities_of_fewer_classes_are_refused() -> None:

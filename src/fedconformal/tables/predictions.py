@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Integers, Probabilities, as_labels, as_probabilities
+from fedconformal._base.arrays import Floats, Integers, Probabilities, as_labels, as_matrix, as_probabilities
 from fedconformal._base.classes import as_class_names, find_columns, match_columns
 from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key
 from fedconformal.errors import InputError, SuspiciousInputWarning, prefix_errors
@@ -194,7 +194,7 @@ def numbers_of(
         said = [f"{needs} from {join_names(named)}"]
     _say_unused(table, rest, chosen, said)
     table, skipped = _complete(table, chosen, y, None, skip=skip_missing)
-    values = table.numbers(chosen).astype(np.float64)
+    values = as_matrix(table.numbers(chosen), "predictions")
     found = _predictions(table, values, said, ids, keep, classes=None, skipped=skipped, numeric=True)
     return found if y is None else found.with_truth(table, y)
 
@@ -321,7 +321,7 @@ def _matrix(table: Table, columns: list[int], truth: str | None, *, sure: bool =
             raise
         advice = "if the column is no class, use it for ids or labels, or leave it out"
         raise table.error(f"{error.problem}; {advice}", param="drop", code=error.code) from None
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    return as_matrix(values, "probabilities")
 
 
 def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
