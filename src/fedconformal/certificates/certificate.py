@@ -372,7 +372,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
         sites = site_names(self.summaries) if any(one.site is not None for one in self.promises) else []
         labels, ends = range(len(classes)) or [None], [None] if share is None else ["lower", "upper"]
         expected = product([None, *sites], groups, labels, ends)
-        fits = (ALL in groups) == guarantee.by_group and bool(classes) == by_class and guarantee.by_site >= bool(sites)
+        fits = (ALL in groups) == guarantee.by_group and bool(classes) == by_class and (guarantee.by_site or not sites)
         if not fits or [one.stratum for one in self.promises] != list(expected):
             raise InputError("the certificate is malformed: its promises do not fit its guarantee, sites and score")
 
