@@ -89,6 +89,8 @@ def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -
 def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> None:
     limit = "give the site's own summary, or state a limit by hand (--summary)"
     command.refuses(limit, "monitor", "start", "a.db", "predictor.json", "--site", "a")
+    only = "--labels goes with --reference"
+    command.refuses(only, "monitor", "start", "a.db", "predictor.json", "--labels", "label")
     assert not Path("a.db").exists()
     about = ("--site", "a", "--summary", "a.fcs", "--reference", "a.csv", "--labels", "label")
     started = command.ok("monitor", "start", "a.db", "predictor.json", *about, "--json").json

@@ -38,9 +38,9 @@ from fedconformal.cli.options import (
 from fedconformal.cli.verify import check_calibration, with_signatures
 from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
 from fedconformal.guarantees import Guarantee, Mixture
-from fedconformal.privacy.dp import as_epsilon, release_threshold
+from fedconformal.privacy.calibrate import calibrate_privately
+from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.ledger import rows_of, spending
-from fedconformal.privacy.local_dp import calibrate_locally
 from fedconformal.report.cards import privacy_claim
 from fedconformal.summaries.summary import Summary
 
@@ -107,7 +107,8 @@ class TrustOptions:
         if self.ledger is not None and not all(summary.sites for summary in received):
             raise InputError("--ledger needs summaries with site names; give them with --site")
         with spending(self.ledger, rows_of(received), float(as_epsilon(self.epsilon)), "threshold"):
-            return release_threshold(received, epsilon=self.epsilon, alpha=terms.alpha or "0.1", guarantee=guarantee)
+            alpha = terms.alpha or "0.1"
+            return calibrate_privately(received, mode="dp", epsilon=self.epsilon, alpha=alpha, guarantee=guarantee)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +152,7 @@ def calibrate(
             warnings.simplefilter("ignore", InfeasibleWarning)  # logged below, with more reasons
         if noisy is not None:
             guarantee = terms.guarantee_for([one.site for one in noisy], old)
-            predictor = calibrate_locally(noisy, alpha=terms.alpha or "0.1", guarantee=guarantee)
+            predictor = calibrate_privately(noisy, mode="local", alpha=terms.alpha or "0.1", guarantee=guarantee)
         else:
             received = read_summaries(summaries)
             _warn_of_unnamed_classes(received, summaries)

@@ -25,6 +25,7 @@ from fedconformal.cli.options import (
     expand_options,
     expand_wildcards,
     load_predictor,
+    refuse,
 )
 from fedconformal.cli.rows import Columns
 from fedconformal.cli.verify import one_site, signature_of
@@ -74,6 +75,7 @@ def start(
     json: Json = False,
 ) -> None:
     """Begin to watch a predictor; the file is bound to it."""
+    refuse("goes with --reference", **{columns.given or "from": reference is None and columns.given})
     rule, summaries = load_predictor(predictor), []
     for path in summary or ():
         with prefix_errors(path):
