@@ -290,7 +290,7 @@ def test_a_study_is_read_from_toml(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('title = "Lesions"\npatients = 3\n')
     assert read_study(path) == Study(title="Lesions", patients=3)
-    for text_of in ("titel = 'x'", "patients = 'three'", "title = "):
+    for text_of in ("titel = 'x'", "patients = 'three'", "patients = 0", "title = "):
         path.write_text(text_of)
         with pytest.raises(fc.InputError, match=r"study\.toml: "):
             read_study(path)

@@ -60,6 +60,7 @@ def test_the_first_and_the_last_day_of_the_calendar_are_drawn(first: int, last: 
     page = watch_page([replace(period, first=first, last=last) for period in messages("a", [0.1])])
     assert page.count("<svg") == 2
     assert ("9999-12-31" in page) == (last == LAST_DAY)
+    assert page.count("m-3,0h6") == 1  # the coverage of the only day
 
 
 def test_names_cannot_break_out() -> None:

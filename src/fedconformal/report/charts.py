@@ -95,11 +95,11 @@ class Plot(Chart):
         return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
 
     def line(self, points: Iterable[Point], name: str) -> None:
-        """Draw a line through points."""
+        """Draw a line through points, or a dash through a single one."""
         i = self._number(name)
         path = "L".join(f"{x:.1f},{y:.1f}" for x, y in (self.at(*point) for point in points))
         if path:
-            self._parts.append(f'<path class="s{i}" d="M{path}"/>')
+            self._parts.append(f'<path class="s{i}" d="M{path}{"" if "L" in path else "m-3,0h6"}"/>')
             self.key(name, f'<path class="s{i}" d="M0,0H22"/>')
 
     def target(self, y: float, name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -48,7 +48,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     model: str | None = None
     calibration_dates: str | None = None
     responsible: str | None = None
-    patients: int | None = None
+    patients: Annotated[int, msgspec.Meta(ge=1)] | None = None
     intended_use: str | None = None
     population: str | None = None
 
