@@ -151,11 +151,10 @@ def recalibrate(
     'estimated'
     """
     replaced = Replacement.of(predictor.digest(), why, rows)
-    kept = kept_terms(predictor, **terms)
     batch = SummaryBatch.of(summaries)
     if terms.get("guarantee") is None:
         check_sites(predictor.certificate, batch.names)
-    return successor(predictor, calibrate(batch, exact=exact, **kept), replaced)
+    return successor(predictor, calibrate(batch, exact=exact, **kept_terms(predictor, **terms)), replaced)
 
 
 def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None) -> Any:
