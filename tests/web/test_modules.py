@@ -283,6 +283,20 @@ def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
     assert len({json.dumps(one) for one in found}) == 3  # without a site as at the site with too few rows
 
 
+def test_rows_with_a_missing_value_are_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(10)
+    site = fc.summarize(*rows(rng, 300, 4)[:2], score=fc.LAC(), site="a", alpha=0.1, classes=4)
+    lines = table(rows(rng, 9, 4)[0], {}).split(b"\n")
+    holes = [*lines[:3], b",0.5,0.25,0.25", *lines[3:6], b'"NA",1,0,0', *lines[6:]]
+    tables = [lines, holes, [*holes, b"0.75,0.75,0,0"], [lines[0], b",1,0,0"]]
+    about = {"ask": "sets", "columns": {}, "alphas": ALPHAS, "predictor": encoded(fc.calibrate([site]).to_bytes())}
+    whole, left, wrong, none = answers([{**about, "table": encoded(b"\n".join(one))} for one in tables], tmp_path)
+    assert left == whole
+    assert len(left[0]) == 9
+    assert f"line {len(holes) + 1} " in wrong["refused"]
+    assert "has a missing value in every row" in none["refused"]
+
+
 def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     f, y = rng.normal(size=(2, 200)).round(2)

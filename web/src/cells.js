@@ -35,6 +35,18 @@ export class TextCells {
     return new TextCells(this.blocks.slice(1), this.separator, this.decimal);
   }
 
+  /** @param {readonly number[]} rows @returns {TextCells} with these rows only, in order */
+  take(rows) {
+    const kept = new Set(rows), cell = (/** @type {string} */ text) => `"${text.replaceAll('"', '""')}"`;
+    let row = 0;
+    const blocks = this.blocks.map(({ text, plain }) => {
+      const lines = plain ? text.split("\n") : [...rowsOf(text, this.separator)].map((cells) => cells.map(cell).join(this.separator));
+      const own = lines.filter(() => kept.has(row++));
+      return { text: own.join("\n"), rows: own.length, plain };
+    });
+    return new TextCells(blocks.filter((block) => block.rows), this.separator, this.decimal);
+  }
+
   /** @returns {Generator<string[], void>} */
   *all() {
     for (const block of this.blocks) yield* rowsOf(block.text, this.separator);

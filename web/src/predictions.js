@@ -12,11 +12,11 @@ import { InputError, absent, listed, nameKey, shown, twice } from "./text.js";
  * @typedef {{table: Table, values: Float64Array, columns: number, classes: string[] | null, recognised: string, idColumn: string | null,
  *   ids: string[] | null, labels: Int32Array | Float64Array | null, others: Record<string, string[]>}} Predictions
  * @typedef {{ids?: string | null, labels?: string | null, classes?: readonly string[] | null, drop?: readonly string[], keep?: readonly string[],
- *   positive?: string | null}} Options
+ *   positive?: string | null, skip?: boolean}} Options
  */
 
 /** @param {Table} table @param {Options} options @returns {Work<Predictions>} */
-export function* probabilitiesOf(table, { ids = null, labels = null, classes = null, drop = [], keep = [], positive = null }) {
+export function* probabilitiesOf(table, { ids = null, labels = null, classes = null, drop = [], keep = [], positive = null, skip = false }) {
   if (table.head?.length === 1 && table.head[0] === "0") {
     throw table.error("line 1 is 0, which could be a header or a row; write a name there, or 0.0 if it is a row");
   }
@@ -31,10 +31,12 @@ export function* probabilitiesOf(table, { ids = null, labels = null, classes = n
   let values, named;
   if (positive === null) {
     const [chosen, names] = classColumns(table, rest, wanted, said);
+    if (skip) table = yield* table.complete(chosen);
     values = yield* matrix(table, chosen, wanted !== null);
     named = names;
     if (chosen.length === 1) throw table.error(oneColumn(values));
   } else {
+    if (skip && rest.length === 1) table = yield* table.complete(rest);
     [values, named] = yield* twoColumns(table, rest, wanted, nameKey(positive), labels, said);
   }
   const columns = values.length / table.rows, names = yield* idsOf(table, ids, said);

@@ -12,10 +12,10 @@ const WANTED = "prediction";
 
 /**
  * @param {Table} table
- * @param {{column?: string | null, ids?: string | null, y?: string | null, drop?: readonly string[], keep?: readonly string[]}} options
+ * @param {{column?: string | null, ids?: string | null, y?: string | null, drop?: readonly string[], keep?: readonly string[], skip?: boolean}} options
  * @returns {Work<Predictions>}
  */
-export function* numbersOf(table, { column = null, ids = null, y = null, drop = [], keep = [] }) {
+export function* numbersOf(table, { column = null, ids = null, y = null, drop = [], keep = [], skip = false }) {
   const named = column ?? WANTED;
   if (table.head !== null && (column !== null || table.head.includes(nameKey(named)))) table = table.withHeader();
   if (!table.rows) throw table.error("is empty but for its header");
@@ -30,6 +30,7 @@ export function* numbersOf(table, { column = null, ids = null, y = null, drop = 
     throw table.error(`has no column ${shown(named)}; there are ${listed(rest.map((j) => names[j]))}; name the columns of ${WANTED}`);
   }
   const chosen = names ? table.column(named) : rest[0], said = [names ? `${WANTED} from ${shown(named)}` : `${WANTED} in this order`];
+  if (skip) table = yield* table.complete([chosen]);
   const found = yield* idsOf(table, ids, said);
   if (y !== null) said.push(`true numbers from ${shown(y)}`);
   const unused = names ? rest.filter((j) => j !== chosen).map((j) => names[j]) : [];

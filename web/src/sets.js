@@ -26,10 +26,10 @@ export function* rowsFor(predictor, table, columns) {
   const keep = [...new Map(wished.map((name) => [nameKey(name), name])).values()], drop = (columns.drop ?? []).filter((name) => !keep.includes(name));
   if (predictor.score.name === "residual") {
     if (predictor.rounded) throw new InputError("the predictor is for predictions in float32, which a table does not hold; use fedconformal predict");
-    return yield* numbersOf(table, { column: columns.prediction, ids, keep });
+    return yield* numbersOf(table, { column: columns.prediction, ids, keep, skip: true });
   }
   const wanted = predictor.labels, classes = Array.isArray(wanted) ? wanted : null;
-  const found = yield* probabilitiesOf(table, { ids, classes, drop: classes ? [] : drop, keep, positive: columns.positive ?? null });
+  const found = yield* probabilitiesOf(table, { ids, classes, drop: classes ? [] : drop, keep, positive: columns.positive ?? null, skip: true });
   return wanted === null ? found : matched(found, wanted);
 }
 

@@ -16,7 +16,7 @@ const MOST_LISTED = 10;
 /**
  * `columns` are the positions of those in use; `head` is a first row that could be a header as well, `below` the cells below it.
  * @typedef {{source: string, cells: TextCells, names: string[] | null, columns: number[], said: string[], rowNames: number | null,
- *   counted: boolean, head: string[] | null, below: TextCells | null, firstLine: number}} Fields
+ *   counted: boolean, head: string[] | null, below: TextCells | null, firstLine: number, kept?: number[], left?: string}} Fields
  */
 
 export class Table {
@@ -39,7 +39,7 @@ export class Table {
 
   /** @returns {string} one line that says what was recognised */
   get recognised() {
-    return `${this.source}: ${[...this.said, this.names ? "header" : "no header"].filter(Boolean).join(", ")}; ${counted(this.rows, "row")}`;
+    return `${this.source}: ${[...this.said, this.names ? "header" : "no header"].filter(Boolean).join(", ")}; ${counted(this.rows, "row")}${this.fields.left ?? ""}`;
   }
 
   /** @param {string} name @returns {number} */
@@ -70,6 +70,13 @@ export class Table {
    * @param {readonly number[]} columns @param {string} advice @returns {Work<InputError>}
    */
   *missingError(columns, advice) {
+    const found = yield* this.missing(columns);
+    const rows = [...found.keys()].sort((a, b) => a - b), first = rows.slice(0, MOST_LISTED).map((row) => found.get(row));
+    return this.error([...first, ...(rows.length > 1 ? [`${rows.length} rows lack a value`] : []), advice].join("; "));
+  }
+
+  /** @param {readonly number[]} columns @returns {Work<Map<number, string>>} the rows with a missing value, and the place of the first one of each */
+  *missing(columns) {
     /** @type {Map<number, string>} */
     const found = new Map();
     for (const column of columns) {
@@ -79,8 +86,17 @@ export class Table {
         if (missing !== null && !found.has(row)) found.set(row, `${this.place(row, column)} ${missing}`);
       });
     }
-    const rows = [...found.keys()].sort((a, b) => a - b), first = rows.slice(0, MOST_LISTED).map((row) => found.get(row));
-    return this.error([...first, ...(rows.length > 1 ? [`${rows.length} rows lack a value`] : []), advice].join("; "));
+    return found;
+  }
+
+  /** @param {readonly number[]} columns @returns {Work<Table>} without the rows that lack a value in these columns, and a note of them */
+  *complete(columns) {
+    const found = yield* this.missing(columns), kept = Array.from({ length: this.rows }, (_, row) => row).filter((row) => !found.has(row));
+    if (!found.size) return this;
+    if (!kept.length) throw this.error("has a missing value in every row");
+    const places = [...found].sort(([a], [b]) => a - b).slice(0, MOST_LISTED).map(([, place]) => place);
+    const left = `; ${counted(found.size, "row")} left out: ${places.join("; ")}${found.size > MOST_LISTED ? "; ..." : ""}`;
+    return new Table({ ...this.fields, cells: this.cells.take(kept), kept, left });
   }
 
   /** @param {number | string} column @returns {Work<string[]>} */
@@ -95,7 +111,7 @@ export class Table {
 
   /** @param {number} row @param {number | null} [column] @returns {string} where a cell is, as a spreadsheet counts */
   place(row, column = null) {
-    const where = `line ${this.firstLine + row}`;
+    const where = `line ${this.firstLine + (this.fields.kept?.[row] ?? row)}`;
     return column === null ? where : `${where}, column ${this.names?.[column] ? shown(this.names[column]) : column + 1}`;
   }
 
