@@ -133,7 +133,7 @@ def test_a_long_list_of_sites_is_cut_short() -> None:
     ("guarantee", "message"),
     [
         (fc.OneSite(site="z"), "no site is called 'z'; there are a, b"),
-        (fc.OneSite(site=2), "site is 2, expected a site's name or a position from 0 to 1"),
+        (fc.OneSite(site=2), "site is 2, expected its name or a position from 0 to 1"),
         (fc.OneSite(site=-1), "site is -1"),
         (fc.Mixture(weights=(1.0,)), "weights: 1 were given for 2 sites"),
         (fc.Mixture(weights=(0.5, 0.25, 0.25)), "weights: 3 were given for 2 sites"),

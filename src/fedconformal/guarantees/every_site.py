@@ -120,7 +120,7 @@ class OneSite(EverySite):
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Self:
         if not isinstance(self.site, str):
             if not 0 <= self.site < len(sizes):
-                raise InputError(f"site is {self.site}, expected a site's name or a position from 0 to {len(sizes) - 1}")
+                raise InputError(f"site is {self.site}, expected its name or a position from 0 to {len(sizes) - 1}")
             return self
         names = list(map(name_key, sites))
         if name_key(self.site) not in names:
