@@ -127,10 +127,11 @@ export class Table {
 
   /** @returns {string[]} the columns whose first rows look like probabilities; all of them if none do */
   probabilityColumns() {
-    const names = /** @type {string[]} */ (this.names ?? []), rows = [...this.cells.some(SOME_ROWS)], values = (/** @type {number} */ j) => rows.map((row) => this.cells.value(row[j] ?? ""));
-    const found = this.columns.filter((j) => values(j).every((value) => value >= 0 && value <= 1));
+    const names = /** @type {string[]} */ (this.names ?? []), rows = [...this.cells.some(SOME_ROWS)];
+    const values = (/** @type {number} */ j) => rows.map((row) => row[j] ?? "").filter((cell) => absent(cell) === null).map((cell) => this.cells.value(cell));
+    const found = this.columns.filter((j) => values(j).length && values(j).every((value) => value >= 0 && value <= 1));
     const fractions = found.filter((j) => values(j).some((value) => value % 1 > 0)), sums = (/** @type {number[]} */ some) =>
-      rows.every((row) => Math.abs(some.reduce((sum, j) => sum + this.cells.value(row[j]), 0) - 1) <= 0.05);
+      rows.every((row) => !(Math.abs(some.reduce((sum, j) => sum + this.cells.value(row[j]), 0) - 1) > 0.05)); // or a value is missing
     const chosen = sums(found) || !sums(fractions) ? found : fractions;
     return (chosen.length ? chosen : this.columns).map((j) => names[j]);
   }
