@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 import fedconformal as fc
 from fedconformal.testing import _same_bits as same_bits
 from fedconformal.testing import check_score
-from tests.contracts.tools import (
-    PUBLIC,
-    SCORES,
-    FakeTensor,
-    checks,
-    rows_of_probabilities,
-    score_examples,
-)
+from tests.contracts.tools import PUBLIC, SCORES, FakeTensor, checks, rows_of_probabilities, score_examples
 
 Probs = NDArray[np.floating[Any]]
 

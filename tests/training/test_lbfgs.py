@@ -83,12 +83,7 @@ def test_it_goes_on_from_its_state() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"theta": torch.zeros(1, 11)},
-        {"pairs": torch.zeros(11, 2, 1, 12)},
-        {"search": torch.zeros(2)},
-        {"search": None},
-    ],
+    [{"theta": torch.zeros(1, 11)}, {"pairs": torch.zeros(11, 2, 1, 12)}, {"search": torch.zeros(2)}, {"search": None}],
 )
 def test_a_state_of_something_else(change: dict[str, Any]) -> None:
     one = solver()

@@ -11,15 +11,7 @@ from fractions import Fraction
 from scipy import stats
 
 import fedconformal as fc
-from tests.validity.promises import (
-    Promise,
-    every_site,
-    fcp,
-    mixture,
-    one_site,
-    weighted_mixture,
-    worst_case,
-)
+from tests.validity.promises import Promise, every_site, fcp, mixture, one_site, weighted_mixture, worst_case
 from tests.validity.simulation import HalfAtOneHalf, Site, uniform
 
 EASY, HARD = uniform(0, 1), uniform(2, 3)
