@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -144,10 +145,6 @@ class Search:
             return np.array([points.rise.sum(dtype=np.int64)], dtype=np.float64)
         return np.bincount(points.group, points.rise, self._groups).astype(np.float64, copy=False)
 
-    def _counts(self, points: Points, q: float) -> Floats:
-        """Return the counts at q by group; a product is several times faster than a selection."""
-        return self._rises(points._replace(rise=points.rise * (points.values <= q)))
-
     def _promised(self, counts: Floats) -> Fraction:
         """Return the coverage promised by counts, given as integer-valued floats, which are exact below 2^53."""
         return self._promise(counts[:, None].astype(np.int64))[0]
@@ -155,16 +152,17 @@ class Search:
     def _firsts(
         self, wanted: Sequence[Fraction], points: Points, before: Floats, after: float = math.inf
     ) -> list[float]:
-        """Return the first points, after counts `before`, that promise the levels; `after` is the point behind them."""
-        values, middle = points.values, len(points.values) // 2
+        """Return the first of ascending points, after counts `before`, that promise the levels, or else `after`."""
+        values = points.values
         if not len(values):
             return [after] * len(wanted)
-        pivot = float(np.partition(values, middle)[middle])
-        upto = before + self._counts(points, pivot)
+        pivot = float(values[len(values) // 2])
+        start, stop = (int(np.searchsorted(values, pivot, side)) for side in ("left", "right"))
+        upto = before + self._rises(points.at(slice(stop)))
         enough = bisect_right(wanted, self._promised(upto))
-        firsts = self._firsts(wanted[:enough], points.at(values < pivot), before, pivot) if enough else []
+        firsts = self._firsts(wanted[:enough], points.at(slice(start)), before, pivot) if enough else []
         if enough < len(wanted):
-            firsts += self._firsts(wanted[enough:], points.at(values > pivot), upto, after)
+            firsts += self._firsts(wanted[enough:], points.at(slice(stop, None)), upto, after)
         return firsts
 
     def smallest(self, alpha: Fraction) -> float:
@@ -172,15 +170,16 @@ class Search:
         wanted, points, before = 1 - alpha, self._points, np.zeros(self._groups)
         if points.group is None and len(points.values) > SAMPLE:
             low, high = self._guess(wanted)
-            upto, near = self._counts(points, low), points.at((points.values > low) & (points.values <= high))
+            upto = self._rises(points._replace(rise=points.rise * (points.values <= low)))  # faster than a selection
+            near = points.at((points.values > low) & (points.values <= high))
             if self._promised(upto) < wanted <= self._promised(upto + self._rises(near)):
                 points, before = near, upto
-        return self._firsts([wanted], points, before)[0]
+        return self._firsts([wanted], points.at(np.argsort(points.values)), before)[0]
 
     def _guess(self, wanted: Fraction) -> list[float]:
         """Return a probable lower and upper bound of the first point that promises a level, from a sample."""
         step = len(self._points.values) // SAMPLE
-        sample = self._points.at(slice(None, None, step))
+        sample = self._points.at(step * np.argsort(self._points.values[::step]))
         levels = [wanted - MARGIN, wanted + MARGIN]
         return self._firsts(levels, sample._replace(rise=sample.rise * step), np.zeros(self._groups))
 
@@ -198,12 +197,13 @@ class Search:
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([np.searchsorted(thresholds, exact), even, tail]))
             chosen = chosen[chosen < count]
-        counts, start, units = np.zeros(self._groups), 0, []
-        for stop in (ends[chosen] + 1).tolist():
-            counts, start = counts + self._rises(points.at(slice(start, stop))), stop
-            units.append(in_units(self._promised(counts)))
+        if points.group is None:
+            levels = self._promise(points.rise.cumsum()[None, ends[chosen]])
+        else:  # the counts of all groups at all points may not fit the memory
+            steps = (points.at(slice(*step)) for step in pairwise([0, *(ends[chosen] + 1).tolist()]))
+            levels = [self._promised(counts) for counts in accumulate(map(self._rises, steps))]
         # Keep the first of the points with equal promises.
-        promised = np.array(units, dtype=np.int64)
+        promised = np.array(list(map(in_units, levels)), dtype=np.int64)
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
         return PromiseCurve(thresholds[chosen[first]], promised[first])
 
