@@ -237,11 +237,10 @@ def group_chart(
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
     for i, group in enumerate(groups):
         y = ROW * i + ROW / 2 + 4
-        ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
-        line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         parts.append(
             f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
-            f'{line}<circle class="f0" cx="{x(group.mean):.1f}" cy="{y}" r="4.5"/>'
+            f'<line class="interval s0" x1="{x(group.low):.1f}" x2="{x(group.high):.1f}" y1="{y}" y2="{y}"/>'
+            f'<circle class="f0" cx="{x(group.mean):.1f}" cy="{y}" r="4.5"/>'
         )
     title = f"{of.capitalize()} of {len(groups)} groups against {target:g}"
     return svg("".join(parts), WIDTH, bottom + 44, title)

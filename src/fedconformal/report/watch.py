@@ -155,9 +155,8 @@ def _messages(found: Combined) -> str:
     rows += [(one.site, "sent nothing lately", f"since {date(int(one.days[-1]))}") for one in found.silent]
     withheld = {one.site: one for one in found.withheld}.values()
     rows += [(one.site, "groups withheld", f"until {date(one.last)}: too few outcomes") for one in withheld]
-    for line in found.all_rows.histories:
-        if line.changed is not None:
-            rows.append((line.site, "scores changed", f"detected on {date(line.changed)}"))
+    changed = [one for one in found.all_rows.histories if one.changed is not None]
+    rows += [(one.site, "scores changed", f"detected on {date(one.changed)}") for one in changed]
     return card("Messages", f'<div class="facts">{long_table(("site", "what", ""), rows)}</div>') if rows else ""
 
 

@@ -4,8 +4,7 @@ Without a token only requests to this machine are answered. A browser on this ma
 cannot send the accepted content types, and a foreign name that resolves to this machine is not an accepted host.
 
 A connection without a request, with an incomplete one, or after an answer holds a file descriptor for some seconds.
-Beyond a number of such connections the oldest is closed, so that they affect only each other. So is the oldest
-incomplete body.
+Beyond a number of such connections, or of incomplete bodies, the oldest is closed: they affect only each other.
 """
 
 from __future__ import annotations
