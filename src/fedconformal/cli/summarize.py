@@ -112,14 +112,15 @@ def summarize(
     )
     numbers = isinstance(terms.score, RegressionScore) and loss is None
     strata = {"by_class": by_class, "groups": columns.groups}
-    scaled, table = temperature is not None, {columns.given or "from": columns.given or columns.content != "probs"}
-    of_rows = {**strata, **table, "kind": kind != "ranks", "epsilon": epsilon, "watch": watch, "temperature": scaled}
+    named = {columns.given or "labels": columns.given}
+    scaled = temperature is not None
+    of_rows: dict[str, object] = {**strata, **named, "from": columns.content != "probs", "kind": kind != "ranks"}
+    of_rows |= {"epsilon": epsilon, "watch": watch, "temperature": scaled}
     if source == "loss":
         refuse("does not go with --loss; leave it out", **of_rows, score=score)
     if source == "query":
         refuse("is for rows, and this is the result of a query; leave it out, or give it to sql", **of_rows)
     if source == "run":
-        named = {columns.given or "labels": columns.given}
         refuse("is for tables; a training run has its own sites, and no columns", watch=watch, site=site, **named)
     if epsilon is not None:
         refuse("does not go with --epsilon, which writes noisy counts", **strata, kind=kind != "ranks")
