@@ -124,6 +124,15 @@ def test_a_column_beside() -> None:
         aligned_column(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
 
 
+def test_the_other_class_is_rounded_alike_in_every_precision() -> None:
+    p = np.random.default_rng(0).random(300)
+    found = [
+        probabilities_of(table_of({"p": p.astype(kind), "truth": ["no", "yes"] * 150}), labels="truth", positive="yes")
+        for kind in (np.float64, np.float32)
+    ]
+    assert np.array_equal(*(one.values.astype(np.float32) for one in found))
+
+
 def test_a_site_is_no_header(tmp_path: Path) -> None:
     probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="m"))
     path = tmp_path / "sites.csv"

@@ -150,7 +150,7 @@ function* twoColumns(table, rest, wanted, positive, labels, said) {
   const values = new Float64Array(2 * p.length), own = both[1] === positive ? 1 : 0;
   p.forEach((value, row) => {
     values[2 * row + own] = value;
-    values[2 * row + 1 - own] = 1 - value;
+    values[2 * row + 1 - own] = Math.fround(1 - Math.fround(value));  // so that the precision of the file does not matter
   });
   const unused = rest.filter((j) => j !== column).map(title);
   if (unused.length) said.push(`not used: ${listed(unused)}`);

@@ -306,7 +306,7 @@ def _two_columns(
     given = f"{table.title(column)} is the probability of {abbreviate(positive)}"
     said.append(f"{given}, and 1 - p that of {abbreviate(negative)}")
     _say_unused(table, rest, [column], said)
-    other = 1.0 - p
+    other = 1.0 - p.astype(np.float32)  # rounded first: the precision of the file does not matter
     return np.column_stack([other, p] if both[1] == positive else [p, other]), both
 
 
