@@ -143,6 +143,13 @@ def test_nothing_void_is_assured() -> None:
     assert "every label is in every set" in full.words
 
 
+def test_a_tiny_site_takes_the_promise_from_no_other_site() -> None:
+    certificate = certified("every-site", {"a": 400, "b": 3})
+    assert certificate.threshold == float("inf")
+    assert standing(certificate) == ("not promised to every site", "caution")
+    assert "every label is in every set" not in verdict(certificate, 0.05, list("ab" * 200)).words
+
+
 def test_green_takes_all_of_it() -> None:
     certificate = certified()
     assert standing(certificate) == ("certified", "good")

@@ -66,7 +66,7 @@ def verdict_of(
     certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, answers: text.Vocabulary, *, all_full: bool
 ) -> Verdict:
     """Test a promise at an alpha fixed beforehand; `all_full` if all sets hold all labels, or intervals all numbers."""
-    infinite = bool(certificate.whole) and all(np.isinf(one.limit) for one in certificate.whole)
+    infinite = all(np.isinf(one.limit) for one in certificate.promises)
     if all_full or (answers is text.SETS and infinite and float(alpha) == certificate.alpha):
         return _none(f"{answers.uninformative}, so no row can be missed, and the {answers.plural} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
@@ -151,7 +151,8 @@ def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str
     """Return the text of a badge and its level: good (finite, valid and not contradicted), caution or bad."""
     if verdict is not None and verdict.below:
         return "below the promise", "bad"
-    infinite = np.isinf([one.limit for one in certificate.whole or certificate.promises])
+    own = [one for part in certificate.parts.values() for one in part]
+    infinite = np.isinf([one.limit for one in own or certificate.whole])
     lacking = f"not promised to every {certificate.by or 'class'}"
     lacking = "one end is at infinity" if certificate.intervals else lacking
     problems = {
