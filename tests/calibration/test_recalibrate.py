@@ -147,8 +147,11 @@ def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     with pytest.raises(fc.InputError, match="has values for sites in their order"):
         fc.recalibrate(old, turned, rows="new")
     fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]), rows="new")
-    plain = fc.calibrate(sites(1))
-    fc.recalibrate(plain, turned, rows="new")  # which has none
+    for guarantee in ("mixture", fc.WorstCase(box=(0.2, 0.8))):  # which have none
+        fc.recalibrate(fc.calibrate(sites(1), guarantee=guarantee), turned, rows="new")
+    box = fc.calibrate(sites(1), guarantee=fc.WorstCase(box=(0.2, [0.8, 0.7])))
+    with pytest.raises(fc.InputError, match="has values for sites in their order"):
+        fc.recalibrate(box, turned, rows="new")
 
 
 def test_one_link_is_verified() -> None:

@@ -187,7 +187,9 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
 def _by_position(value: Any) -> bool:
     """Whether the parameters of a guarantee contain a list, or the position of a site."""
     if isinstance(value, dict):
-        return any(_by_position(item) or (key == "site" and isinstance(item, int)) for key, item in value.items())
+        rest = [item for key, item in value.items() if key != "box"]
+        bounds = value.get("box") or ()  # each a number, or a list by site
+        return isinstance(value.get("site"), int) or any(map(_by_position, [*rest, *bounds]))
     return isinstance(value, list | tuple)
 
 
