@@ -62,6 +62,7 @@ def test_scores_or_sites_are_missing() -> None:
 def test_sites_have_their_names() -> None:
     found = fc.plan(alpha=0.1, sizes=[3, 20], sites=["north", "south"], guarantees=[fc.OneSite(site="north")])
     assert found.options[-1].missing.endswith("6 more at site 'north'")
+    assert found.options[-1].guarantee == "OneSite(site='north')"
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [-1], [5, 0], [2.5], ["a"], ["5"], [None], [float("nan")], [float("inf")]])

@@ -93,7 +93,7 @@ def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: lis
     can_be, band = feasible(bound, alpha, sizes), bound.band(alpha, sizes)
     strata = [noun for noun, has in (("class", guarantee.by_class), ("group", guarantee.by_group)) if has]
     return Option(
-        guarantee=spec if isinstance(spec, str) else text.guarantee_name(guarantee.to_dict()),
+        guarantee=str(spec),
         feasible=can_be,
         coverage_at_least=float(band.least) if can_be else 1.0,
         coverage_at_most=float(band.most) if can_be else 1.0,

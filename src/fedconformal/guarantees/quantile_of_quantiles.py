@@ -80,7 +80,7 @@ class QuantileOfQuantiles(SiteCounts):
         "The ranks are as fine as least_scores allows, or else the smallest site; a site with fewer scores counts as "
         "one whose scores are all huge."
     )
-    why_no_bound = "it is not known which sites are honest"
+    why_no_bound = "no limit is known for the quantile of several sites' quantiles"
 
     liars: int
     least_scores: int | None = None
