@@ -43,10 +43,12 @@ def aligned_column(
     ['clinic-a', 'clinic-b']
     """
     table, position, order, how = _align(found, table, ids, column, "values")
+    how = f"{table.recognised}; {how}"
+    table = table if order is None else table.take(order)
     texts = table.texts(position)
     if "" in texts:
         raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
-    return texts if order is None else [texts[row] for row in order], f"{table.recognised}; {how}"
+    return texts, how
 
 
 def _align(
@@ -72,9 +74,9 @@ def _align(
         named, param = join_names([(table.names or ())[j] for j in rest]), "column" if what == "values" else "labels"
         raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}", param=param)
     column = rest[0] if wanted is None else table.column(wanted)
-    if table.rows != found.table.rows:
-        rows = plural(table.rows, "row")
-        raise table.error(f"has {rows}, and {found.table.source} has {found.table.rows}")
+    all_rows = found.table.rows + len(found.skipped)  # the other table may have the skipped rows too
+    if table.rows not in (found.table.rows, all_rows):
+        raise table.error(f"has {plural(table.rows, 'row')}, and {found.table.source} has {all_rows}")
     return table, column, *_order(found, table, column_of_ids)
 
 
@@ -89,7 +91,8 @@ def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | Non
 
 
 def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
-    """Return the row of each id, or None if rows are in the same order; and a note."""
+    """Return the row of each prediction, or None if all rows are in the same order; and a note."""
+    same = None if table.rows == found.table.rows else list(found.table.taken or ())
     if column is not None and found.ids is not None:
         mine, theirs, what = found.ids, table.texts(column), f"by {abbreviate(found.id_column)}"
     elif table.row_names is not None and found.table.row_names is not None and found.id_column is None:
@@ -97,13 +100,14 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
     elif table.row_names is not None and not table.counted and found.ids is not None:
         mine, theirs, what = found.ids, table.texts(table.row_names), "by row names"
     else:
-        return None, "paired by the order of rows"
-    if mine == theirs:
-        return None, f"paired {what}, in the same order"
+        return same, "paired by the order of rows"
+    there = theirs if same is None else [theirs[row] for row in same]
+    if mine == there:
+        return same, f"paired {what}, in the same order"
     if found.id_column is None and all(name.isdecimal() for name in (*mine, *theirs)):
-        row = next(row for row, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+        row = next(row for row, pair in enumerate(zip(mine, there, strict=True)) if pair[0] != pair[1])
         raise table.error(
-            f"{table.place(row)} has the row number {theirs[row]}, and {found.table.source} has {mine[row]} there; "
+            f"{table.place(same[row] if same else row)} has the row number {there[row]}, and {found.table.source} has {mine[row]} there; "
             "name the column if it is an id, or save both without row numbers if the rows are in one order",
             param="ids",
         )
