@@ -58,11 +58,10 @@ class EverySite(SiteCounts):
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Compare in floats first, and exactly only the sites that are close to the minimum."""
-        own = np.asarray(self.places(sizes))
-        shares = counts[own] / (np.asarray(sizes)[own, None] + 1)
+        shares = counts / (np.asarray(sizes)[:, None] + 1)
         close = shares <= shares.min(axis=0) + 1e-9 * unit
         return [
-            min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in own[close[:, i]].tolist()) / unit
+            min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist()) / unit
             for i in range(counts.shape[1])
         ]
 
@@ -132,6 +131,10 @@ class OneSite(EverySite):
         if isinstance(self.site, str):
             raise InputError(f"the site {self.site!r} is known by name only; calibrate looks it up")
         return [self.site]
+
+    def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
+        place = self.places(sizes)[0]
+        return [Fraction(count, (sizes[place] + 1) * unit) for count in counts[place].tolist()]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return the rank's own share: with distinct scores coverage is exact."""
