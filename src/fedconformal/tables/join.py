@@ -106,8 +106,9 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
         return same, f"paired {what}, in the same order"
     if found.id_column is None and all(name.isdecimal() for name in (*mine, *theirs)):
         row = next(row for row, pair in enumerate(zip(mine, there, strict=True)) if pair[0] != pair[1])
+        where = table.place(same[row] if same else row)
         raise table.error(
-            f"{table.place(same[row] if same else row)} has the row number {there[row]}, and {found.table.source} has {mine[row]} there; "
+            f"{where} has the row number {there[row]}, and {found.table.source} has {mine[row]} there; "
             "name the column if it is an id, or save both without row numbers if the rows are in one order",
             param="ids",
         )
