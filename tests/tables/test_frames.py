@@ -140,6 +140,7 @@ def test_rows_that_one_file_lacks_are_left_out_of_the_others(ids: list[str] | No
     found = pair(found, table_of(labels, name="labels"), skip_missing=True)
     assert found.truth.tolist() == ["a", "b"]
     assert len(found.skipped) == 2
+    assert ("in another order" in found.recognised) == (ids is not None and ids[0] == "s")
     if whole:
         assert aligned_column(found, table_of(sites, name="sites"))[0] == ["n", "s"]
 
