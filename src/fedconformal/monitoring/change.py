@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import secrets
 import sqlite3
+from bisect import bisect_left, bisect_right
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
@@ -35,7 +36,7 @@ STAY, MOVE = 0.99, 0.01
 LARGE = 2.0**600
 """Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which is exact."""
 BLOCK = 1024
-"""Number of new scores that are ranked together by pairwise comparison."""
+"""Number of new scores that are ranked together before they join the sorted scores."""
 
 
 class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -51,17 +52,22 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
 
     def placed(self, p_values: Floats) -> Bets:
         """Return the bets after a sequence of p-values."""
-        stakes, doublings = self.stakes, self.doublings
-        total = math.fsum(stakes)
-        for row in payoffs(p_values).tolist():
+        (a, b, c, d, e, f), doublings = self.stakes, self.doublings
+        total = math.fsum(self.stakes)
+        for u, v, w, x, y, z in payoffs(p_values).tolist():  # 1.6 times as fast as a loop over the six
             share = MOVE / 6 * total
-            stakes = tuple([(STAY * stake + share) * factor for stake, factor in zip(stakes, row, strict=True)])
-            total = math.fsum(stakes)
+            a = (STAY * a + share) * u
+            b = (STAY * b + share) * v
+            c = (STAY * c + share) * w
+            d = (STAY * d + share) * x
+            e = (STAY * e + share) * y
+            f = (STAY * f + share) * z
+            total = math.fsum((a, b, c, d, e, f))
             if not 1 / LARGE < total < LARGE:
                 power = math.frexp(total)[1]
-                stakes = tuple([math.ldexp(stake, -power) for stake in stakes])
+                a, b, c, d, e, f = (math.ldexp(stake, -power) for stake in (a, b, c, d, e, f))
                 total, doublings = math.ldexp(total, -power), doublings + power
-        return Bets(stakes, doublings)
+        return Bets((a, b, c, d, e, f), doublings)
 
 
 def payoffs(p: Floats) -> Floats:
@@ -116,27 +122,28 @@ class ChangeDetector:
         """Return the state with the scores of new rows, in order of arrival."""
         if not np.size(new_scores):
             return self
-        found, new = self, as_scores(new_scores)
+        state, new = copy(self), as_scores(new_scores)  # a new one would check and sort all scores again
         for start in range(0, len(new), BLOCK):
-            found = found._after(new[start : start + BLOCK])
-        return found
-
-    def _after(self, new: Floats) -> Self:
-        state, ordered = copy(self), np.sort(new)  # a new one would check and sort all scores again
-        scores = np.insert(self.scores, np.searchsorted(self.scores, ordered), ordered)
-        bets = self.bets.placed(self.p_values(new))
-        state.__dict__.update(scores=scores, rows=self.rows + len(new), bets=bets)
+            block = new[start : start + BLOCK]
+            ordered = np.sort(block)
+            scores = np.insert(state.scores, np.searchsorted(state.scores, ordered), ordered)
+            bets = state.bets.placed(state.p_values(block))
+            state.__dict__.update(scores=scores, rows=state.rows + len(block), bets=bets)
         return state
 
     def p_values(self, new: Floats) -> Floats:
         """Return the smoothed p-value of each new score among the calibration scores and all earlier scores."""
-        earlier = np.tri(len(new), k=-1, dtype=np.bool_)
-        below, upto = (np.searchsorted(self.scores, new, side=side) for side in ("left", "right"))
-        above = len(self.scores) - upto + (earlier & (new > new[:, None])).sum(axis=1)
-        equal = upto - below + (earlier & (new == new[:, None])).sum(axis=1)
+        older = [np.searchsorted(self.scores, new, side=side) for side in ("left", "right")]
+        seen: list[float] = []
+        ranks = []
+        for score in new.tolist():
+            ranks.append((bisect_left(seen, score), bisect_right(seen, score)))
+            seen.insert(ranks[-1][1], score)
+        below, upto = np.transpose(ranks) + older
         draws = np.random.Generator(np.random.PCG64(self.random_state).advance(self.rows)).random(len(new))
-        ties = (equal + 1) * draws
-        p: Floats = (above + ties) / (len(self.scores) + np.arange(1, len(new) + 1))
+        ties = (upto - below + 1) * draws
+        count = len(self.scores) + np.arange(len(new))
+        p: Floats = (count - upto + ties) / (count + 1)
         return p
 
     @property
