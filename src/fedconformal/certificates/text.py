@@ -446,6 +446,13 @@ def before_rounding(certificate: Certificate) -> str:
     return "" if unrounded else ", before thresholds are rounded up"
 
 
+def privacy_claim(claim: Mapping[str, Any]) -> str:
+    """Return the claim of a private release in words."""
+    if not isinstance(claim.get("epsilon"), int | float):
+        return str(claim.get("claim"))
+    return f"epsilon {claim['epsilon']:g} for {claim.get('unit')}; outside the claim: {claim.get('outside')}"
+
+
 def warn_of_sites(certificate: Certificate) -> None:
     """Issue all remarks as warnings."""
     for remark in remarks(certificate):

@@ -72,9 +72,8 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return a command; an unknown name is refused with the one that was probably meant."""
-        known = self.list_commands(ctx)
-        if not args[0].startswith("-") and args[0] not in known:
-            close = get_close_matches(args[0], known, n=1)
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            close = get_close_matches(args[0], self.list_commands(ctx), n=1)
             advice = NO_PAPER if args[0] == "paper" else "".join(f" Did you mean {name!r}?" for name in close)
             ctx.fail(f"No such command {args[0]!r}.{advice}")
         return super().resolve_command(ctx, args)

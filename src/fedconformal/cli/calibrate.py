@@ -17,7 +17,7 @@ from fedconformal.calibration.calibrate import check_sites, kept_terms, successo
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import RenewalRows, Replacement, site_names
-from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
+from fedconformal.certificates.text import describe_band, explain_uninformative, privacy_claim, why_estimated
 from fedconformal.cli.console import logger, print_json, print_result, say, table
 from fedconformal.cli.options import (
     GUARANTEES,
@@ -41,7 +41,6 @@ from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.calibrate import calibrate_privately
 from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.ledger import rows_of, spending
-from fedconformal.report.cards import privacy_claim
 from fedconformal.summaries.summary import Summary
 
 T = TypeVar("T")

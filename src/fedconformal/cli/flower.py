@@ -11,12 +11,11 @@ import typer
 
 from fedconformal._base.names import plural
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.certificates.text import full_set_count, sentence
+from fedconformal.certificates.text import full_set_count, privacy_claim, sentence
 from fedconformal.cli.console import print_result, say, table, tracking, write
 from fedconformal.cli.options import Json
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError, requires_extra
-from fedconformal.report.cards import privacy_claim
 
 
 class Result(msgspec.Struct):

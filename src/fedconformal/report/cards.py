@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -18,6 +18,7 @@ from fedconformal.certificates.text import (
     full_set_count,
     guarantee_name,
     lay_description,
+    privacy_claim,
     sentence,
     why_estimated,
 )
@@ -202,10 +203,3 @@ def certificate_facts(predictor: Predictor) -> dict[str, str]:
         facts |= {"replaces the predictor with sha256": replaced.sha256, "why": replaced.why, "rows": replaced.rows}
     facts["made with"] = ", ".join(f"{name} {version}" for name, version in about.versions.items())
     return {name: str(value) for name, value in facts.items() if value}
-
-
-def privacy_claim(claim: Mapping[str, Any]) -> str:
-    """Return the claim of a private release in words."""
-    if not isinstance(claim.get("epsilon"), int | float):
-        return str(claim.get("claim"))
-    return f"epsilon {claim['epsilon']:g} for {claim.get('unit')}; outside the claim: {claim.get('outside')}"
