@@ -33,8 +33,6 @@ from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary
 from fedconformal.summaries.provenance import MAX_GRID, combine_provenances
 
-MOST_SAFE = 200
-
 
 @dataclass(frozen=True, eq=False)
 class RiskCurve:
@@ -133,7 +131,7 @@ def calibrate_risk(
         grid_sha256=hashlib.sha256(provenance.grid or b"").hexdigest(),
         loss=provenance.loss,
         rising=provenance.rising,
-        safe=None if safe is None else as_line(safe, "safe", MOST_SAFE),
+        safe=None if safe is None else as_line(safe, "safe", 200),
     )
     group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(summaries, group, sizes))

@@ -202,7 +202,6 @@ class Search:
         else:  # the counts of all groups at all points may not fit the memory
             steps = (points.at(slice(*step)) for step in pairwise([0, *(ends[chosen] + 1).tolist()]))
             levels = [self._promised(counts) for counts in accumulate(map(self._rises, steps))]
-        # Keep the first of the points with equal promises.
         promised = np.array(list(map(in_units, levels)), dtype=np.int64)
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
         return PromiseCurve(thresholds[chosen[first]], promised[first])

@@ -30,7 +30,6 @@ F = TypeVar("F", bound=Callable[..., None])
 
 SPEC = "SPEC"
 GUARANTEES = "mixture, every-site, one-site:NAME, new-site, pac, by-class, ..."
-WILDCARD = re.compile(r"[*?\[]")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 PredictorFile = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The predictor (.json).")]
@@ -78,7 +77,7 @@ def expand_wildcards(paths: list[Path] | None) -> list[Path] | None:
     """Replace names with wildcards with the matching files, for shells that do not expand them."""
     expanded: list[Path] = []
     for path in paths or ():
-        if not WILDCARD.search(str(path)) or path.exists():
+        if not re.search(r"[*?\[]", str(path)) or path.exists():
             expanded.append(path)
             continue
         matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))

@@ -16,9 +16,6 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.policy import EXAMPLE, VARIABLE, read_policy
 from fedconformal.summaries.sql import column_of, lac_of, residual_of, statement
 
-NEXT = "-- Run this query, then: fedconformal summarize result.csv -o site.fcs"
-"""The first line of the output."""
-
 
 def sql(
     table: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, such as scans or clinic.scans.")],
@@ -40,7 +37,7 @@ def sql(
         rows = lac_of(split(classes), labels)
     else:
         rows = column_of(scores) if scores is not None else residual_of(predictions or "", labels)
-    text = f"{NEXT}\n{statement(table, rows, alpha)};"
+    text = f"-- Run this query, then: fedconformal summarize result.csv -o site.fcs\n{statement(table, rows, alpha)};"
     print_result({"query": text}, *text.splitlines(), json=json)
 
 

@@ -35,8 +35,6 @@ from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
 from fedconformal.verification import verify as verify_predictor
 
-REFORMATTED = "the file was reformatted: same content, other bytes"
-
 
 def sign(
     file: Annotated[
@@ -109,7 +107,7 @@ def verify(
             raise InputError(f"{predictor}: give the summaries that it was made from as well")
         problems = verify_predictor(found, received, trusted=trusted, sealed=sealed, older=older)
         if not problems and found.to_bytes() != data:
-            problems = [REFORMATTED]
+            problems = ["the file was reformatted: same content, other bytes"]
         if not problems:
             warn_of_expiry(found)
             warn_of_sites(found.certificate)
@@ -147,7 +145,6 @@ def one_site(periods: Sequence[Period]) -> str:
 
 
 def _signature_path(file: Path) -> Path:
-    """Return the path of the signature of a file."""
     return file.with_name(file.name + ".sig")
 
 

@@ -201,7 +201,6 @@ class ConformalEstimator:
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags, with the input tags of the estimator."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         if hasattr(inner := _first(self.estimator), "__sklearn_tags__"):
             tags.input_tags = get_tags(inner).input_tags
@@ -236,7 +235,6 @@ def _is_trainable(estimator: Any) -> bool:
 
 
 def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
-    """Return the positions of the rows of each site."""
     if sites is None:
         return {"#1": np.arange(rows)}
     names, of_row = np.unique(as_sites(sites, rows=rows, name="sites"), return_inverse=True)

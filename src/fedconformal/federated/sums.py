@@ -25,9 +25,9 @@ from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.driver import Reader, certify_session, run_session
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import check_summable
-from fedconformal.privacy.sums.session import stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import DEFAULT, AnyScore
+from fedconformal.summaries import Provenance
 
 
 class AddressableSites(Sites, Protocol):
@@ -112,8 +112,9 @@ class _Channel:
         def check(data: bytes, site: str) -> Any:
             found: Any = read(data)
             _check_sender(site, found.site)
-            check_provenance(self._question.provenance, stated_provenance(found))
-            check_classes(self._question.classes, stated_provenance(found).classes)
+            stated = Provenance.from_header(found.provenance)
+            check_provenance(self._question.provenance, stated)
+            check_classes(self._question.classes, stated.classes)
             if keys & {found.signing, found.masking}:
                 raise InputError("uses the key of another site")
             keys.update((found.signing, found.masking))
@@ -122,7 +123,8 @@ class _Channel:
         if not self._joined:
             first = SumsStep(message=invitation, scores=self._question)
             joined = self._sites.ask(_Sent(first, check), self._model)
-            self._joined = self._sites.refuse(joined, deviations([stated_provenance(one.value) for one in joined]))
+            origins = [Provenance.from_header(one.value.provenance) for one in joined]
+            self._joined = self._sites.refuse(joined, deviations(origins))
         else:
             again = _Sent(SumsStep(message=invitation), check)
             self._joined = self._sites.ask_each({answer.node: again for answer in self._answered})

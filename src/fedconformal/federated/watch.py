@@ -7,7 +7,6 @@ messages about another predictor or site, or with contradictory messages, is ref
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -113,7 +112,7 @@ def watch(sites: Sites, predictor: Predictor | str) -> Watched:
     predictor
         The monitored predictor, or its SHA-256.
     """
-    digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
+    digest = predictor if isinstance(predictor, str) else predictor.digest()
     if not re.fullmatch("[0-9a-f]{64}", digest):
         raise InputError(f"predictor is {abbreviate(digest)}, expected a predictor or its SHA-256", param="predictor")
     answers = sites.ask(WatchQuestion(predictor=bytes.fromhex(digest)))

@@ -116,7 +116,6 @@ class ByGroup(Stratified):
     def examples(cls) -> tuple[Self, ...]:
         return *super().examples(), cls(ByClass())
 
-    # A property here, as it follows from the inner guarantee.
     @property
     def by_class(self) -> bool:  # type: ignore[override]
         """Whether each class in each group has a threshold."""

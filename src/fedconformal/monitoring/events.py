@@ -271,8 +271,7 @@ def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
     """Return the sequential cumulative sum, so that batches do not affect a single bit."""
     terms = added.copy()
     terms[0] += start
-    summed: NDArray[Any] = np.add.accumulate(terms)
-    return summed
+    return np.add.accumulate(terms)
 
 
 class Settled(NamedTuple):

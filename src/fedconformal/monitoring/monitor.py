@@ -61,8 +61,7 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
     steepness = 2 * np.maximum(f * limit - s * (1 - limit), 0.5) / math.sqrt(limit * (1 - limit))
     small = -np.log(_angle(limit) * steepness)
     exact = _untruncated(s, f, limit) + np.log(np.maximum(inside, UNDERFLOW))
-    log_value: Floats = np.where(inside > UNDERFLOW, exact, small)
-    return log_value
+    return np.where(inside > UNDERFLOW, exact, small)
 
 
 def _untruncated(s: Floats, f: Floats, limit: float) -> Floats:

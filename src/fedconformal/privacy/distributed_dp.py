@@ -130,8 +130,7 @@ class NoisyRound:
     def histogram(self, search: Search, keys: Keys) -> Counted:
         """Return the histogram of one site's scores with the site's share of the noise."""
         noisy = in_cells(keys, self.grid) + shares(len(self.grid), self.epsilon, self.honest)
-        counted: Counted = noisy.astype(f"<i{self.dtype.itemsize}").view(self.dtype)
-        return counted
+        return noisy.astype(f"<i{self.dtype.itemsize}").view(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
         """Read the threshold from the sum over the sites that are present; scores of other sites are not counted."""

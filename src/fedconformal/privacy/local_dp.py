@@ -57,7 +57,6 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     header: ProvenanceHeader = msgspec.field(default=NOTHING, name="provenance")
 
     def __str__(self) -> str:
-        """Return the site's name, for messages."""
         return f"site {self.site!r}"
 
     @property

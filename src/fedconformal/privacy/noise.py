@@ -53,8 +53,7 @@ def shares(cells: int, epsilon: Fraction, sites: int) -> Integers:
     drawn = np.array(mechanism("laplace", epsilon)([0] * (2 * cells)), dtype=np.int64)
     # Given its sign, a discrete Laplace draw is geometric: k from 0 on, or -1 - k from -1 on.
     plus, minus = from_urn(np.where(drawn < 0, -1 - drawn, drawn), sites).reshape(2, cells)
-    share: Integers = plus - minus
-    return share
+    return plus - minus
 
 
 def from_urn(totals: Integers, sites: int) -> Integers:
@@ -134,8 +133,7 @@ def margins(epsilon: Fraction, cells: int, strength: Fraction, failure: Fraction
 def _log_moment(v: Floats, scale: float) -> Floats:
     """Return the log of the moment generating function of discrete Laplace noise."""
     p = math.exp(-1 / scale)
-    log_moment: Floats = -np.log1p(-p * (2 * np.sinh(v / 2) / (1 - p)) ** 2)
-    return log_moment
+    return -np.log1p(-p * (2 * np.sinh(v / 2) / (1 - p)) ** 2)
 
 
 def in_cells(keys: Keys, grid: Floats) -> Integers:
@@ -144,8 +142,7 @@ def in_cells(keys: Keys, grid: Floats) -> Integers:
     >>> in_cells(keys_of(np.array([0.1, 0.5, 7.0])), np.array([0.5, 1.0, math.inf]))
     array([2, 0, 1])
     """
-    counts: Integers = np.bincount(np.searchsorted(keys_of(grid), keys, side="left"), minlength=len(grid))
-    return counts
+    return np.bincount(np.searchsorted(keys_of(grid), keys, side="left"), minlength=len(grid))
 
 
 def noisy_grid() -> Floats:

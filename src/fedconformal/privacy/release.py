@@ -77,7 +77,7 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
 
 def certify(curve: PromiseCurve, inputs: Inputs, **fields: Any) -> Predictor:
     """Return a predictor for a threshold without summaries, with one step; `fields` go into the certificate."""
-    answers = fields.pop("answers", text.answers_to(inputs.provenance.score))
+    answers = text.answers_to(inputs.provenance.score)
     words = {key: fields.pop(key) for key in ("promise", "caveat") if key in fields}
     certificate = made_certificate(
         statement=text.statement(inputs.guarantee, site_names(inputs.records), answers, **words),

@@ -42,7 +42,6 @@ class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
     raw: Key
 
     def __post_init__(self) -> None:
-        """Check the length."""
         if len(self.raw) != 32:
             raise InputError(f"a private key has 32 bytes, not {len(self.raw)}")
 
@@ -288,7 +287,6 @@ def _problem(record: SignatureRecord, site: str, data: bytes, trusted: Mapping[s
 
 
 def _summary_data(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
-    """Return the signed bytes of a summary."""
     bound = [provenance.calibration, provenance.model, None if alpha is None else float(alpha), provenance.expires]
     return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
 

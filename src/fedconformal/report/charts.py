@@ -119,12 +119,10 @@ class Plot(Chart):
         self.key(name, '<path class="band" d="M0-5H22V5H0Z"/>')
 
     def inside(self) -> str:
-        """Return the axes, the series and the legend."""
         return "".join([*self._frame(), *self._parts, self._legend()[0]])
 
     @property
     def full_height(self) -> float:
-        """The height with the legend below."""
         rows = self._legend()[1]
         return self.height + LEGEND_ROW * rows + (6 if rows else 0)
 
@@ -192,11 +190,9 @@ class Bars(Chart):
 
     @property
     def full_height(self) -> float:
-        """The height with the legend below."""
         return ROW * len(self.bars) + 8 + (LEGEND_ROW + 6 if any(self.groups) else 0)
 
     def inside(self) -> str:
-        """Return the bars, and the legend if groups have names."""
         left = name_space([bar.name for bar in self.bars])
         top = max(bar.value for bar in self.bars) or 1
         parts = []

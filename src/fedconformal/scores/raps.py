@@ -52,7 +52,6 @@ class RAPS(APS):
         return self.penalty or 1.0
 
     def combine(self, total: Floats, ranks: NDArray[np.signedinteger], taken: Floats | None) -> Floats:
-        """Add the penalty of the rank."""
         beyond: Floats = np.maximum(ranks - self.free_ranks, 0).astype(np.float64)
         score = super().combine(total, ranks, taken)
         score += beyond * self.penalty

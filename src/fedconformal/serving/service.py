@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,7 +76,7 @@ class Service:
         elif (about.provenance.model or "").startswith(PREFIX):
             raise InputError("the predictor was calibrated for an ONNX model; give that model too", param="onnx")
         self.predictor, self.model, self.certificate = predictor, model, about
-        self.digest: str = json.loads(predictor.to_bytes())["sha256"]
+        self.digest = predictor.digest()
         plain = about.provenance.precision == "float32" and about.by is None
         self._curve = predictor.curve if plain else None
         self._why, self._sentence = explain_uninformative(about), predictor.sentence()

@@ -52,9 +52,9 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Rounds, exponent_of
-from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_provenance
+from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.summaries.provenance import combine_provenances
+from fedconformal.summaries.provenance import Provenance, combine_provenances
 
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state and the messages by site; no messages if the threshold is found."""
@@ -89,7 +89,7 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("no site joined")
     provenance = combine_provenances(
-        [stated_provenance(joined) for joined in joins], [f"site {joined.site!r}" for joined in joins]
+        [Provenance.from_header(joined.provenance) for joined in joins], [f"site {joined.site!r}" for joined in joins]
     )
     ordered = sorted(joins, key=lambda joined: joined.site)
     listed = [(join.site, join.size, join.signing, join.masking, join.identity) for join in ordered]
@@ -252,7 +252,7 @@ def _check_join(state: CoordinatorState, join: Join) -> None:
         raise InputError("a site joined another session")
     check_name(join.site, "site")
     MaskingKey(bytes(32)).agreed_with(join.masking)  # any key will do: one of small order is refused
-    check_scores(stated_provenance(join), state.invite, f"site {join.site!r}")
+    check_scores(Provenance.from_header(join.provenance), state.invite, f"site {join.site!r}")
     joined = joining(join.site, join.size, join.signing, join.masking, join.session)
     check_identity(join.site, join.identity, joined)
 

@@ -23,7 +23,7 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.signatures import is_signed, keys_by_site
 from fedconformal.privacy.sums.masks import FEWEST, circle_of, near, needed, quorum, unbroken
-from fedconformal.privacy.sums.messages import Countersign, Identity, Invite, Join, Roster, joining, signed_part, unpack
+from fedconformal.privacy.sums.messages import Countersign, Identity, Invite, Roster, joining, signed_part, unpack
 from fedconformal.privacy.sums.radix import Rounds, check_summable, score_rounds
 from fedconformal.summaries import Provenance
 
@@ -158,14 +158,9 @@ def session_of(invited: bytes, signed_roster: bytes) -> Session:
         signing=signing,
         masking=masking,
         identities=identities,
-        provenance=stated_provenance(roster),
+        provenance=Provenance.from_header(roster.provenance),
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
-
-
-def stated_provenance(message: Join | Roster) -> Provenance:
-    """Return the provenance stated in a message, which is untrusted."""
-    return Provenance.from_header(message.provenance)
 
 
 def check_scores(provenance: Provenance, invite: Invite, label: str) -> None:

@@ -241,8 +241,7 @@ def _mask(site: SiteState, present: frozenset[int], about: bytes, words: int) ->
     keys_of_round = [(j, masks.round_key(keys.mask, about)) for j, keys in site.agreed.items() if j in present]
     added = [masks.round_key(site.secrets[site.number], about), *(key for j, key in keys_of_round if j > index)]
     subtracted = (key for j, key in keys_of_round if j < index)
-    mask: Counted = masks.masks_of(added, words, dtype) - masks.masks_of(subtracted, words, dtype)
-    return mask
+    return masks.masks_of(added, words, dtype) - masks.masks_of(subtracted, words, dtype)
 
 
 def _check_turn(site: SiteState, request: OfRound, stage: str) -> None:
