@@ -164,7 +164,6 @@ def _name_of(record: SummaryRecord) -> str:
 
 
 def _changed_fields(stated: Any, right: Any, field: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the fields that differ, with both values."""
     if isinstance(stated, dict) and isinstance(right, dict):
         for key in {**stated, **right}:
             yield from _changed_fields(stated.get(key), right.get(key), f"{field}.{key}".lstrip("."))

@@ -89,7 +89,6 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArr
 
 
 def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
-    """Read a plain array from a stream of this many bytes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about odd headers, which are refused below
         try:

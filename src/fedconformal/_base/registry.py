@@ -201,7 +201,6 @@ def _choices(kinds: Sequence[Any]) -> dict[str, Any]:
 
 
 def _read(text: str, hint: Any, depth: int) -> Any:
-    """Parse a value according to its type hint."""
     kinds, choices = _kinds(hint), _choices(_kinds(hint))
     lists = [kind for kind in kinds if get_origin(kind) in (tuple, list, Sequence, Mapping)]
     if nested := [kind for kind in kinds if isinstance(kind, type) and is_dataclass(kind)]:

@@ -16,9 +16,6 @@ from fedconformal.cli.rows import Onnx, open_model
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
 
-GRACE = 30
-"""Timeout of open requests in seconds, after the server is asked to stop."""
-
 
 def serve(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
@@ -70,7 +67,7 @@ def serve(
         ws="none",
         server_header=False,
         http=LimitedProtocol,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=30,
     )
     with app.state.watch or nullcontext():
         uvicorn.Server(config).run(sockets=[listening])

@@ -242,7 +242,6 @@ def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
 
 
 def _split(rows: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
-    """Split rows, truth and groups by site."""
     columns = group_columns(groups)
     check_consistent_length(X, y, *columns.values())
     split: dict[str, Site] = {}

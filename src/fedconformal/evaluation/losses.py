@@ -39,11 +39,6 @@ class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
         return self.mean_loss
 
     @property
-    def interval(self) -> str:
-        """The interval of the mean loss as text."""
-        return f"{self.low:.4f} to {self.high:.4f}"
-
-    @property
     def cells(self) -> tuple[str, ...]:
         """Cells of a table row."""
         return self.name, str(self.rows), f"{self.mean_loss:.4f}", f"{self.low:.4f}", f"{self.high:.4f}"

@@ -240,7 +240,6 @@ class Mixture(WeightedSum):
         return [int(weight * whole) for weight in exact]
 
     def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...]:
-        """Return lambda_k for every site."""
         parts = self.parts(sizes)
         whole = max(1, sum(parts))
         return tuple(Fraction(part, whole) for part in parts)

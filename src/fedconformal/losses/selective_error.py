@@ -85,8 +85,6 @@ class SelectiveError(Loss):
         return self.answer(as_probabilities(scores).astype(np.float32), as_threshold(threshold))
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:
-        if scores.ndim != 2:
-            raise InputError(f"has shape {scores.shape}, expected (rows, classes)", where="probabilities")
         top = np.zeros(scores.shape, dtype=np.bool_)
         top[np.arange(len(scores)), scores.argmax(axis=1)] = scores.max(axis=1) >= np.float64(threshold)
         return top

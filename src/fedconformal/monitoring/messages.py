@@ -18,7 +18,6 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
 
 MAGIC = b"FCP1"
-EPOCH = date(1970, 1, 1)
 ALL_SITES = "all sites"
 """Reserved name in messages of a watch over several sites."""
 MOST_STREAMS = 1000
@@ -35,7 +34,7 @@ def day_of(day: int) -> date:
     >>> day_of(20773).isoformat()
     '2026-11-16'
     """
-    return EPOCH + timedelta(days=day)
+    return date(1970, 1, 1) + timedelta(days=day)
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]

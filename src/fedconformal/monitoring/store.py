@@ -232,7 +232,6 @@ class Watch:
         return width
 
     def _check_values(self, values: Floats, width: int) -> None:
-        """Refuse outcomes outside the range of the watch."""
         if self.settings.kind == "sets":
             if len(values) and not width:
                 raise InputError(

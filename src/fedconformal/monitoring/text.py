@@ -16,9 +16,6 @@ from fedconformal.monitoring.events import Counts, StreamState
 from fedconformal.monitoring.messages import day_of
 from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
 
-MUCH = 0.5
-"""Share of waiting rows from which they are mentioned."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
@@ -161,7 +158,7 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
 def _about_messages(combined: Combined) -> Iterator[str]:
     line = combined.all_rows.pooled
     rows, waiting = line.rows, int(line.waiting[-1])
-    if line.known[-1] and waiting >= MUCH * rows:
+    if line.known[-1] and 2 * waiting >= rows:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
     for site, reason in combined.refused[:3]:

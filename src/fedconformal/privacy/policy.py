@@ -121,7 +121,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     models: Names | None = None
 
     def __post_init__(self) -> None:
-        """Check the range of epsilon, the kinds and the model names."""
         if self.largest_epsilon is not None:
             as_epsilon(self.largest_epsilon)
         if unknown := set(self.kinds or ()) - set(known_kinds()):

@@ -114,7 +114,6 @@ def _uninformative(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
 
 
 def _study_card(study: Study, about: Certificate, checked: int) -> str:
-    """Return the table of facts about the study, the calibration and the check."""
     people = "patients not given" if study.patients is None else f"{study.patients:,} patients"
     facts = {
         "study": study.study,

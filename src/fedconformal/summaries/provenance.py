@@ -214,7 +214,6 @@ def as_bound(bound: Any) -> float:
 
 
 def _as_loss(loss: Any) -> tuple[str, tuple[bool | int | float, ...]]:
-    """Validate the name of a loss and its numeric parameters."""
     try:
         name, parameters = msgspec.convert(loss, tuple[str, tuple[bool | int | float, ...]])
     except msgspec.ValidationError:

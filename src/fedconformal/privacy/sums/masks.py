@@ -22,7 +22,6 @@ from fedconformal.privacy.signatures import MaskingKey
 from fedconformal.privacy.sums.radix import Counted
 
 KEY = 32
-NONCE = bytes(12)
 PURPOSE = b"fedconformal 2"
 
 
@@ -83,7 +82,7 @@ def masks_of(keys: Iterable[bytes], words: int, dtype: np.dtype[Any]) -> Counted
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     zeros = bytes(words * dtype.itemsize)
-    streams = b"".join([AESGCM(key).encrypt(NONCE, zeros, None) for key in keys])
+    streams = b"".join([AESGCM(key).encrypt(bytes(12), zeros, None) for key in keys])
     table = np.frombuffer(streams, dtype=dtype).reshape(-1, words + 16 // dtype.itemsize)
     total: Counted = table[:, :words].sum(axis=0, dtype=dtype)
     return total
