@@ -282,14 +282,6 @@ def full_set_count(full: int, rows: int) -> str:
     return f"{full:,} of {rows:,} sets hold every label"
 
 
-def heavy_site(site: str, share: float) -> str:
-    """Return the warning that a site outweighs the others."""
-    return (
-        f"site {site!r} has {share:.0%} of all calibration rows, by its own claim, so the promise is mostly to "
-        "that site; if this is not intended, limit the rows that count for a site, or give the sites weights"
-    )
-
-
 def explain_uninformative(
     certificate: Certificate,
     threshold: float | Floats | tuple[float, float] | None = None,
@@ -461,7 +453,13 @@ def warn_of_sites(certificate: Certificate) -> None:
 
 def remarks(certificate: Certificate) -> list[UserWarning]:
     """Return warnings for dominating sites, and for secure sums without a finite threshold."""
-    warned: list[UserWarning] = [HeavySiteWarning(heavy_site(*heavy)) for heavy in certificate.heavy_sites.items()]
+    warned: list[UserWarning] = [
+        HeavySiteWarning(
+            f"site {site!r} has {share:.0%} of all calibration rows, by its own claim, so the promise is mostly to "
+            "that site; if this is not intended, limit the rows that count for a site, or give the sites weights"
+        )
+        for site, share in certificate.heavy_sites.items()
+    ]
     claim = certificate.privacy or {}
     noiseless_sums = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
     if noiseless_sums and (why := explain_uninformative(certificate)):

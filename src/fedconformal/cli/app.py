@@ -148,11 +148,6 @@ def options(
     logger.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
-@cache
-def _commands() -> Any:
-    return typer.main.get_command(app)
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
@@ -164,11 +159,13 @@ def run(arguments: Sequence[str]) -> int:
         seen: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), seen)
         try:
-            code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
+            command = typer.main.get_command(app)
+            code = command.main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except InputError as error:
             return _fail(with_option(error))
         except UsageProblem as error:
-            return _fail(_usage_message(error))
+            where = "fedconformal" if error.ctx is None else error.ctx.command_path
+            return _fail(f"{error.format_message()} (see {where} --help)")
         except OSError as error:
             return _fail(f"{error.filename or 'stdout'}: {error.strerror}; choose another place")
         except (KeyboardInterrupt, typer.Abort):
@@ -183,12 +180,6 @@ def run(arguments: Sequence[str]) -> int:
     if code == INTERRUPTED:  # typer may have caught it first
         tell("stopped")
     return code if isinstance(code, int) else 0
-
-
-def _usage_message(error: Any) -> str:
-    """Return the message of click, and the help to read."""
-    where = "fedconformal" if error.ctx is None else error.ctx.command_path
-    return f"{error.format_message()} (see {where} --help)"
 
 
 def with_option(error: InputError) -> str:
