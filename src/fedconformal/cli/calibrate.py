@@ -177,7 +177,6 @@ def calibrate(
 
 
 def _describe(predictor: Predictor) -> str:
-    """Describe the threshold and its promise."""
     about = predictor.certificate
     what = "scores" if about.risk is None else "rows"
     found = f"threshold {about.limit_text}, {about.status} from {about.scores} {what} of {plural(about.sites, 'site')}"

@@ -91,7 +91,6 @@ def run(
 
 
 def _result(output: Path) -> Result:
-    """Read the result of a run."""
     try:
         return msgspec.json.decode((output / "result.json").read_bytes(), type=Result)
     except (OSError, msgspec.DecodeError) as error:

@@ -138,7 +138,10 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     end = time.monotonic() + CHECK_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
     (kind,) = connection.execute("PRAGMA application_id").fetchone()
-    if kind != APPLICATION or _schema(connection) != _expected_schema():
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.executescript(TABLES)
+        expected = _schema(memory)
+    if kind != APPLICATION or _schema(connection) != expected:
         raise InputError("is not the file of a watch; monitor start makes one", where=path)
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise StoreError(f"{path.name}: {DAMAGED}")
@@ -147,12 +150,6 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
     return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name LIMIT 99").fetchall()
-
-
-def _expected_schema() -> list[tuple[str, ...]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(TABLES)
-        return _schema(connection)
 
 
 @contextmanager

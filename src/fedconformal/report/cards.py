@@ -97,7 +97,6 @@ def _promised_to(about: Certificate, column: str) -> str:
 
 
 def _sizes(evaluation: Evaluation) -> str:
-    """Draw the frequency of each set size."""
     rows, histogram = evaluation.overall.rows, evaluation.size_histogram
     counts = {group.name: group.rows for group in evaluation.by_size}
     if len(histogram) <= MAX_SIZES + 1:

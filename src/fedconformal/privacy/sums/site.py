@@ -65,7 +65,8 @@ def new_site(
 ) -> SiteState:
     """Return a site with new keys; `trusted` are the keys required of all sites, in hexadecimal."""
     words = keys_of(as_scores(scores)).astype("<u8").tobytes()
-    return _new_state(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=provenance or UNKNOWN)
+    stated = (provenance or UNKNOWN).to_header()
+    return _new_state(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=stated)
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
@@ -77,10 +78,9 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
     return new_site(summary.sites[0], summary.values, summary.provenance, trusted)
 
 
-def _new_state(*, provenance: Provenance, trusted: Mapping[str, str] | None, **fields: Any) -> SiteState:
+def _new_state(*, trusted: Mapping[str, str] | None, **fields: Any) -> SiteState:
     return SiteState(
         **fields,
-        provenance=provenance.to_header(),
         trusted=None if trusted is None else dict(trusted),
         signing=SigningKey.new(),
         masking=MaskingKey.new(),
@@ -90,7 +90,7 @@ def _new_state(*, provenance: Provenance, trusted: Mapping[str, str] | None, **f
 def with_new_keys(site: SiteState) -> SiteState:
     """Return a site with the same scores and new keys, for another session."""
     fields = {name: getattr(site, name) for name in ("name", "scores", "patients", "trusted", "summed", "ledger")}
-    return _new_state(**fields, provenance=_origin(site), sessions=site.sessions + site.counts)
+    return _new_state(**fields, provenance=site.provenance, sessions=site.sessions + site.counts)
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
@@ -113,17 +113,13 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
-    check_scores(_origin(site), invite, f"site {site.name!r}")
+    check_scores(Provenance.from_header(site.provenance), invite, f"site {site.name!r}")
     mine, identity = (site.name, site.size, site.signing.public, site.masking.public), None
     if key is not None:
         lasting = SigningKey(key)
         identity = Identity(lasting.public, lasting.sign(joining(*mine, invite.session)))
     message = Join(invite.session, *mine, identity, site.provenance)
     return changed(site, invite=invite), pack(message, site.signing)
-
-
-def _origin(site: SiteState) -> Provenance:
-    return Provenance.from_header(site.provenance)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -136,7 +132,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
-    if difference := session.provenance.difference(_origin(site)):
+    if difference := session.provenance.difference(Provenance.from_header(site.provenance)):
         raise InputError(f"the roster is for other scores than those of site {site.name!r}: {difference}")
     if site.trusted is not None:
         check_trusted(session, site.trusted)
