@@ -44,7 +44,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    *, alpha: Any, sizes: Sequence[int], sites: Sequence[str] | None = None, guarantees: Sequence[Guarantee | str] = ()
+    *,
+    alpha: Any,
+    sizes: Sequence[int],
+    sites: Sequence[str] | None = None,
+    guarantees: Sequence[Guarantee | str] = (),
 ) -> Plan:
     """Determine the feasible guarantees before any data are collected.
 

@@ -92,7 +92,9 @@ INTERVALS = Vocabulary(
     parts={"class": "group", "set size": "width"},
 )
 LOSSES = Vocabulary(
-    plural="losses", counted="rows", conditions=FIXED.format("a limit, a bound and a grid of thresholds that were")
+    plural="losses",
+    counted="rows",
+    conditions=FIXED.format("a limit, a bound and a grid of thresholds that were"),
 )
 
 

@@ -67,7 +67,11 @@ class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate_losses(
-    losses: ArrayLike, *, bound: float = 1, sites: ArrayLike | None = None, shares: Mapping[str, float] | None = None
+    losses: ArrayLike,
+    *,
+    bound: float = 1,
+    sites: ArrayLike | None = None,
+    shares: Mapping[str, float] | None = None,
 ) -> LossEvaluation:
     """Return the mean of losses, one per row, with a 95% interval; `shares` are the weights of a promised mixture.
 

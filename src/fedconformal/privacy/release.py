@@ -19,7 +19,13 @@ from fedconformal._base.arrays import Floats
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.search import PromiseCurve, in_units
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Promise, SummaryRecord, made_certificate, site_names, threshold_json
+from fedconformal.certificates.certificate import (
+    Promise,
+    SummaryRecord,
+    made_certificate,
+    site_names,
+    threshold_json,
+)
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts

@@ -84,7 +84,11 @@ class FedAvg(Trainer):
         return RoundState(round=number, stage=self.name, tensors=mean.tensors, metrics=mean.numbers)
 
     def run(
-        self, ask: Ask[Step, Update], weights: Mapping[str, Tensor], on_round: OnRound, resume: RoundState | None = None
+        self,
+        ask: Ask[Step, Update],
+        weights: Mapping[str, Tensor],
+        on_round: OnRound,
+        resume: RoundState | None = None,
     ) -> Mapping[str, Tensor]:
         """Run all rounds from these weights or a state, and return the last global weights."""
         state = RoundState(round=0, stage=self.name, tensors=weights)

@@ -172,7 +172,13 @@ class Federation:
         return self.exchange(question.stage, content, f"query.{question.stage}", read, **how)
 
     def exchange(
-        self, stage: str, content: Contents, message_type: str, read: Callable[[RecordDict, str], T], *, least: int = 0
+        self,
+        stage: str,
+        content: Contents,
+        message_type: str,
+        read: Callable[[RecordDict, str], T],
+        *,
+        least: int = 0,
     ) -> list[Answer[T]]:
         """Send the content to every node, or each its own, and `read` replies; fewer than `least` are an error."""
         record, connected = self._stage(stage), self._roster.see(self.grid)

@@ -61,7 +61,12 @@ Step = tuple[CoordinatorState, dict[str, bytes]]
 
 
 def invite(
-    guarantee: Guarantee, alpha: Any, *, epsilon: Any = None, grid: ArrayLike | None = None, reach: Any = None
+    guarantee: Guarantee,
+    alpha: Any,
+    *,
+    epsilon: Any = None,
+    grid: ArrayLike | None = None,
+    reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
     """Open a session; with `epsilon`, of one noisy round over the grid. `reach` is a public bound on other scores."""
     key = SigningKey.new()
