@@ -178,3 +178,7 @@ def test_slack_of_the_summaries_is_in_the_band() -> None:
         assert sent.certificate.coverage_at_least == exact.certificate.coverage_at_least
         if not isinstance(guarantee, fc.EverySite):
             assert sent.certificate.coverage_at_most == pytest.approx(exact.certificate.coverage_at_most + float(slack))
+
+
+def test_one_site_takes_parts_of_rows() -> None:
+    assert fc.OneSite(site=1).promised_many(np.array([[9], [40]]), [10, 5], 10) == [Fraction(2, 3)]
