@@ -124,34 +124,32 @@ def test_a_column_beside() -> None:
         aligned_column(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
 
 
-@pytest.mark.parametrize("ids", [["p", "q", "r", "s"], ["s", "p", "q", "r"], None])
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 1, 2], None])
 @pytest.mark.parametrize("whole", [True, False])
-def test_rows_that_one_file_lacks_are_left_out_of_the_others(ids: list[str] | None, whole: bool) -> None:
-    probs = {"id": ["p", "q", "r", "s"], "a": [0.9, None, 0.2, 0.7], "b": [0.1, 0.5, 0.8, 0.3]}
-    other = {"id": ids, "truth": ["a", "b", "b", ""], "site": ["n", "", "s", "n"]}
-    if ids is None:
-        probs.pop("id"), other.pop("id")
-    order = [0, 1, 2, 3] if ids is None else [["p", "q", "r", "s"].index(name) for name in ids]
-    table = {k: v if k == "id" else [v[i] for i in order] for k, v in other.items()}
+def test_rows_that_one_file_lacks_are_left_out_of_the_others(order: list[int] | None, whole: bool) -> None:
+    rows = pl.DataFrame({"id": list("pqrs"), "a": [0.9, None, 0.2, 0.7], "b": [0.1, 0.5, 0.8, 0.3]})
+    other = pl.DataFrame({"id": list("pqrs"), "truth": ["a", "b", "b", ""], "site": ["n", "", "s", "n"]})
+    if order is None:
+        rows, other = rows.drop("id"), other.drop("id")
+    other = other[order or range(4)]
     if not whole:  # row q is missing in every file
-        table = {k: [v for v, i in zip(cells, order, strict=True) if i != 1] for k, cells in table.items()}
-    labels, sites = ({k: v for k, v in table.items() if k != name} for name in ("site", "truth"))
-    found = probabilities_of(table_of(probs, name="probs"), ids=ids and "id", skip_missing=True)
-    found = pair(found, table_of(labels, name="labels"), skip_missing=True)
+        other = other.filter(pl.col("site") != "")
+    found = probabilities_of(table_of(rows, name="probs"), ids="id" if order else None, skip_missing=True)
+    found = pair(found, table_of(other.drop("site"), name="labels"), skip_missing=True)
     assert found.truth.tolist() == ["a", "b"]
     assert len(found.skipped) == 2
-    assert ("in another order" in found.recognised) == (ids is not None and ids[0] == "s")
+    assert ("in another order" in found.recognised) == (order == [3, 0, 1, 2])
     if whole:
-        assert aligned_column(found, table_of(sites, name="sites"))[0] == ["n", "s"]
+        assert aligned_column(found, table_of(other.drop("truth"), name="sites"))[0] == ["n", "s"]
 
 
 def test_the_other_class_is_rounded_alike_in_every_precision() -> None:
     p = np.random.default_rng(0).random(300)
-    found = [
+    double, single = (
         probabilities_of(table_of({"p": p.astype(kind), "truth": ["no", "yes"] * 150}), labels="truth", positive="yes")
         for kind in (np.float64, np.float32)
-    ]
-    assert np.array_equal(*(one.values.astype(np.float32) for one in found))
+    )
+    assert np.array_equal(double.values.astype(np.float32), single.values.astype(np.float32))
 
 
 def test_a_site_is_no_header(tmp_path: Path) -> None:
