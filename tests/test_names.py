@@ -17,7 +17,6 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.training.data.partitions import Sites
-from scripts.vector_cases.tools import File
 from tests.contracts.tools import refused
 
 NAME = "Köln"
@@ -38,14 +37,6 @@ def test_a_name_is_checked_as_it_is_compared() -> None:
     for text in (" ", "\u3000", "\ufdfa" * 4):  # nothing is left; one character becomes eighteen
         with refused("site is ", "expected 1 to 64 printable characters"):
             as_name(text, "site")
-
-
-@pytest.mark.parametrize("text", [*SPELLINGS, "\ufdfa" * 64, " "])
-def test_a_message_holds_names_in_their_one_form(text: str) -> None:
-    with pytest.raises(fc.InputError):
-        fc.Summary.from_bytes(File(fc.Summary.of_scores([0.5], site="a")).having(sites=[text]))
-    with pytest.raises(fc.InputError):
-        fc.Summary.from_bytes(File(fc.Summary.of_scores([0.5], site="a")).having(model=text))
 
 
 @pytest.mark.parametrize("text", SPELLINGS)

@@ -107,10 +107,6 @@ EVERY = [
 three = pytest.mark.parametrize("wanted", [fc.ByClass(), fc.ByGroup(), fc.ByGroup(fc.ByClass())], ids=repr)
 
 
-def groups_of(predictor: fc.Predictor) -> Any:
-    return TEST_GROUPS if predictor.certificate.by == "group" else None
-
-
 def largest(predictor: fc.Predictor, alpha: Any) -> Floats:
     """Return the threshold of every label of every row, worked out row by row; +inf of a class that nobody has seen."""
     with maybe_infeasible():
@@ -130,7 +126,7 @@ def largest(predictor: fc.Predictor, alpha: Any) -> Floats:
 @pytest.mark.parametrize("wanted", EVERY, ids=repr)
 def test_sets_p_values_and_files_agree(wanted: fc.Guarantee, tmp_path: Path) -> None:
     predictor = made(wanted, fc.RAPS())
-    groups = groups_of(predictor)
+    groups = TEST_GROUPS if predictor.certificate.by == "group" else None
     p = predictor.predict_p(TEST_PROBS, groups=groups)
     scores = fc.RAPS().evaluate_all(TEST_PROBS)
     for alpha in (0.05, 0.2, 0.5):

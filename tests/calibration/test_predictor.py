@@ -86,10 +86,6 @@ every_leaf = pytest.mark.parametrize(
 )
 
 
-def at(way: Way) -> Any:
-    return dict(leaves(document()))[way]
-
-
 # --- the golden file ---
 
 
@@ -161,7 +157,7 @@ def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
 
 @every_leaf
 def test_one_digit_changed_anywhere_is_noticed(way: Way) -> None:
-    changed = put(document(), way, other(at(way)))
+    changed = put(document(), way, other(dict(leaves(document()))[way]))
     refusal(lambda: fc.Predictor.from_bytes(json.dumps(changed).encode()))
     if way[0] not in ("kind", "format", "sha256"):
         with pytest.raises(AlteredError, match="altered"):
@@ -246,11 +242,9 @@ NO_PREDICTORS = [
         (replaced("format", 2), "format"),
         (replaced("certificate.status", "proven"), "status"),
         (replaced("certificate.promises.0.threshold", 0.75), "different thresholds"),
-        (replaced("certificate.promises.0.threshold", "inf"), "different thresholds"),
         (replaced("certificate.alpha", 0.5), "different thresholds"),
         (replaced("certificate.alpha", 0), "alpha"),
         (replaced("certificate.provenance.score", {}), "no score is called"),
-        (replaced("certificate.provenance.score", {"name": "nope"}), "no score is called 'nope'"),
         (replaced("certificate.provenance.score", {"name": "raps"}), "parameters"),
         (replaced("certificate.provenance.score", {"name": "lac", "self": 1}), "parameters"),
         (replaced("certificate.provenance.score.penalty", 10**400), "penalty"),
@@ -260,7 +254,6 @@ NO_PREDICTORS = [
         (replaced("curves.0.promised", [5, 4, 909090909090909]), "rising"),
         (replaced("curves.0.promised", [-1, 1, 909090909090909]), "promised"),
         (replaced("curves.0.promised", [1, 2, 10**15]), "promised"),
-        (replaced("curves.0.promised", [1, 2, 2**64]), "promised"),
         (replaced("curves.0.promised", [1, 2, 10**400]), "promised"),
         (replaced("curves.0", {"thresholds": RISING, "promised": RISING}), "points"),
     ],

@@ -77,7 +77,6 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
     summarize = ("summarize", "0.csv", *COLUMNS, "-o", "x.fcs", "--groups")
     for words, problem in {
         ("predict", "p.json", "odd.csv", "--id", "patient", "-o", "s.npz"): "odd.csv: line 3 is in sex=X, as no",
-        ("evaluate", "p.json", "odd.csv", *COLUMNS): "leave such rows out",
         (*summarize, ","): "--groups names no column",
         ("calibrate", "plain.fcs", "1.fcs", "--guarantee", "by-group", "-o", "m.json"): "(summarize --groups)",
     }.items():

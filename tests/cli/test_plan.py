@@ -32,7 +32,6 @@ def test_calibrate_with_parameters(calibrated: Path, command: Command) -> None:
 
 ONE_EACH = "give each of site-0, site-1, site-2 one weight"
 REFUSED = {
-    "mixture:contamination=0.1": "contamination is out of place; mixture has the parameters weights",
     "mixture:weights=site-0=0.5,site-1=0.5": ONE_EACH,
     "mixture:weights=site-0=0.5,site-1=0.5,site-9=0": ONE_EACH,
     "mixture:weights=site-0=0.5,site-0=0.5,site-1=0,site-2=0": ONE_EACH,
@@ -43,7 +42,6 @@ REFUSED = {
 def test_refusals(calibrated: Path, command: Command) -> None:
     for guarantee, said in REFUSED.items():
         command.refuses(said, *CALIBRATE, guarantee)
-    command.refuses("failure is 2", "plan", "--sizes", "60,60", "--guarantee", "pac:2")
 
 
 def test_weights_by_the_names_of_sites(calibrated: Path, command: Command) -> None:

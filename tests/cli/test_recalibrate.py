@@ -71,8 +71,6 @@ def test_bad_use_is_one_line(fresh: Path, command: Command) -> None:
     for options, words in REFUSED.items():
         command.refuses(words, "calibrate", *NEW, *renewal, *options)
     command.refuses("--why goes with --replaces", "calibrate", *NEW, "--why", "alarm", "-o", "next.json")
-    command.refuses("is not a predictor", "verify", "predictor.json", *OLD, "--replaces", "site-0.fcs")
-    command.refuses("is not a predictor", "calibrate", *NEW, "--replaces", "site-0.fcs", *ALARM, "-o", "next.json")
 
 
 def test_signed_summaries_keep_working(fresh: Path, command: Command) -> None:

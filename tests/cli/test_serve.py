@@ -56,7 +56,6 @@ SCORES: list[tuple[tuple[str, ...], str]] = [
     (("--from", "features"), "go together"),
     ((*ONNX, "--model", "m"), "its own fingerprint"),
     ((*ONNX, "--temperature", "2"), "temperature is for logits"),
-    (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
     (("--onnx", "model.onnx:logits", "--from", "features"), "gives probabilities already, not logits; pass gives="),
 ]
 LISTENS: list[tuple[tuple[str, ...], str]] = [

@@ -183,6 +183,9 @@ def test_bad_rows_are_refused_by_their_number(score: fc.RegressionScore) -> None
 def test_what_a_model_cannot_mean_is_refused() -> None:
     with pytest.warns(UserWarning, match="1 of 2 rows .*quantiles cross"):
         assert fc.CQR().evaluate([[1, 2], [3, 2]], [0, 0]).tolist() == [1, 2]
+    with pytest.warns(UserWarning, match="1 of 2 rows .*quantiles cross"):
+        crossed = fc.CQR().interval([[1, 2], [3, 2]], 1.0)
+    assert np.array_equal(crossed, fc.CQR().interval([[1, 2], [2, 3]], 1.0))
     for score in (fc.Normalized(), fc.Signed(scaled=True)):
         for scale in (0.0, -1.0):
             with refused(f"predictions: row 1 has prediction and scale 3 and {scale:g}", "above 0"):

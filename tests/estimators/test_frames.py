@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
@@ -44,16 +43,3 @@ def test_classes_without_names_are_numbers() -> None:
     made = fc.FederatedConformalClassifier(alpha=0.2).calibrate([([[0.75, 0.25]] * 20, [0] * 20)])
     assert made.predictor.predict_set([[0.75, 0.25]], output="labels") == [[0]]
     assert made.predict_set([[0.75, 0.25]], output="frame").columns.tolist() == [0, 1]
-
-
-def test_crossed_quantiles_are_sorted_and_counted() -> None:
-    lower, y = np.arange(40.0), np.arange(40.0) + 0.5
-    pairs = np.stack([lower, lower + 1], axis=1)
-    crossed = pairs.copy()
-    crossed[:3] = crossed[:3, ::-1]
-    plain = fc.FederatedConformalRegressor(score="cqr", alpha=0.2).calibrate(pairs, y)
-    with pytest.warns(UserWarning, match=r"3 of 40 rows .*quantiles cross"):
-        made = fc.FederatedConformalRegressor(score="cqr", alpha=0.2).calibrate(crossed, y)
-    assert made.threshold_ == plain.threshold_
-    with pytest.warns(UserWarning, match="quantiles cross"):
-        assert np.array_equal(made.predict_interval(crossed), plain.predict_interval(pairs))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.metrics import r2_score
@@ -135,10 +134,3 @@ def test_a_frozen_pair_is_only_calibrated() -> None:
 def test_what_is_refused_is_one_line(given: dict[str, Any], fragment: str) -> None:
     with refused(fragment):
         CONFORMAL(**given).calibrate({"a": (np.ones((2, 1)), [1.0, 2.0])})
-
-
-def test_before_calibration() -> None:
-    with pytest.raises(NotFittedError, match="not calibrated yet"):
-        CONFORMAL().predict_interval([1.0])
-    with refused("site 'b': y: row 1 is nan"):
-        CONFORMAL().calibrate({"a": ([1.0], [1.0]), "b": ([1.0, 2.0], [1.0, np.nan])})

@@ -78,7 +78,6 @@ def test_packed_rows_are_found_again() -> None:
         ((X[:, :1], Y), r"site-1: has rows of shape \(1,\) and float32, but site-0 of shape \(2,\)"),
         ((X.byte(), Y), r"site-1: has rows of shape \(2,\) and uint8, but site-0"),
         (ClientData(name="b", x=X, y=Y, preprocess=Preprocess(mean=(1.0,), std=(1.0,))), "b: is preprocessed diff"),
-        (torch.utils.data.TensorDataset(X[:0], Y[:0]), "site-1: has no rows; leave it out"),
         (7, r"site-1: is not rows with labels .*; give \(x, y\), a dataset with items"),
         ([(X[0], 0), (X[1], 1), (X[:1], 0)], "site-1: is not rows with labels"),
         ([{"image": X[0], "label": 0}] * 3, "site-1: is not rows with labels"),

@@ -226,7 +226,6 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
     [
         ({"timeout": "soon"}, "timeout: expected `float`, got `str`"),
         ({"alpha": 1.5}, "alpha"),
-        ({"score": "best"}, "no score is called 'best'"),
         ({"kind": "small"}, "no summary kind is called 'small'"),
         ({"guarantee": "one-site"}, "guarantee one-site needs site"),
         ({"privacy": "little"}, "there are none, sums"),

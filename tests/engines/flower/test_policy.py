@@ -88,7 +88,6 @@ def test_the_node_config_names_the_policy_of_one_site() -> None:
         ("largest_epsilon = 0.5", 0.6, {}, "this spends 0.6"),
         ('ledger = "mandatory"', 0.6, {}, "no ledger is given to enter this in"),
         ('ledger = "mandatory"', 0.6, {"ledger": "ledger.json"}, None),
-        ("largest_epsilon = 0.5", 0.6, {"ledger": "ledger.json"}, "this spends 0.6"),
     ],
 )
 def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: dict[str, str], why: str | None) -> None:

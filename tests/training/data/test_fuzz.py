@@ -18,10 +18,6 @@ from fedconformal.training.data.sets.images import read_images
 from tests.training.data import made
 
 
-def idx(path: Path) -> None:
-    made.write_idx(path, np.arange(256, dtype=np.uint8).reshape(4, 8, 8))
-
-
 def tar(path: Path) -> None:
     made.write_tar(path, {"train.bin": bytes(range(256)), "test.bin": b"test"})
 
@@ -44,7 +40,7 @@ def photograph(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "write", "read"),
     [
-        ("a.gz", idx, read_idx),
+        ("a.gz", lambda path: made.write_idx(path, np.arange(256, dtype=np.uint8).reshape(4, 8, 8)), read_idx),
         ("a.tar.gz", tar, lambda path: read_members(path, {"train.bin", "test.bin"})),
         ("a.npz", npz, lambda path: read_images(path, classes=2)),
         ("a.csv", table, read_table),
