@@ -112,17 +112,17 @@ def probabilities_of(
     classes
         Class names in order: names of columns, or names for the columns of a table without a header.
     positive
-        The class of a single probability column; the other class has probability 1 - p, rounded once.
+        The class of a single probability column; the other class has probability 1 - p, with p rounded to float32.
     skip_missing
         Whether to drop rows with a missing probability or label.
 
     Examples
     --------
     >>> from fedconformal.tables import table_of
-    >>> scans = table_of({"id": ["a", "b"], "malignant": [0.1, 0.6], "truth": ["benign", "malignant"]}, name="scans")
+    >>> scans = table_of({"id": ["a", "b"], "malignant": [0.25, 0.5], "truth": ["benign", "malignant"]}, name="scans")
     >>> rows = probabilities_of(scans, ids="id", labels="truth", positive="malignant")
     >>> rows.classes, rows.values.tolist(), rows.labels.tolist()
-    (('benign', 'malignant'), [[0.9, 0.1], [0.4, 0.6]], [0, 1])
+    (('benign', 'malignant'), [[0.75, 0.25], [0.5, 0.5]], [0, 1])
     """
     if table.head == ("0",):
         raise table.error("line 1 is 0, which could be a header or a row; write a name there, or 0.0 if it is a row")
