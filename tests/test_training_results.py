@@ -40,6 +40,8 @@ def test_a_finished_run_is_linked_and_hides_nothing(
 ) -> None:
     runs, logits = tmp_path / "runs", tmp_path / "logits"
     monkeypatch.setattr(script, "FINISHED", tmp_path / "finished")
+    shutil.copy(script.RESULTS / "fashionmnist-tct.json", tmp_path)  # no larger run hides this one
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
     logits.mkdir()
     (logits / "cifar100_tct.npz").touch()
     for name in ("fashionmnist-tct", "cifar10-3-tct", "cifar100-tct", "digits-tct"):
