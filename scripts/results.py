@@ -40,6 +40,8 @@ PAGE = ROOT / "docs" / "training-results.md"
 CHECKPOINTS = RESULTS / "checkpoints"
 FINISHED = RESULTS / "finished"
 LARGEST = 3_000_000
+PATHS = ("weights", "first_stage")
+"""Settings that are files of this machine."""
 ALPHAS = (0.1, 0.2, 0.3)
 
 Settings = dict[str, Any]
@@ -211,9 +213,14 @@ def save(name: str, runs: Path) -> None:
     if (source / "result.json").exists():
         shutil.rmtree(target, ignore_errors=True)
         target = FINISHED / name
-        kept = ("config.json", "metrics.jsonl", "model.pt", "result.json")
-        files = [*source.glob("checkpoint-*.npz"), *(source / file for file in kept)]
+        files = [
+            *source.glob("checkpoint-*.npz"),
+            *(source / file for file in ("metrics.jsonl", "model.pt", "result.json")),
+        ]
         target.mkdir(parents=True, exist_ok=True)
+        config = json.loads((source / "config.json").read_text())
+        config["config"] |= {key: Path(path).name for key in PATHS if (path := config["config"][key])}
+        (target / "config.json").write_text(json.dumps(config, indent=1) + "\n")
         with np.load(source / "logits.npz") as arrays:
             half = {key: rows.astype(np.float16) if rows.dtype.kind == "f" else rows for key, rows in arrays.items()}
         np.savez_compressed(target / "logits.npz", **half)
@@ -269,7 +276,7 @@ def run(name: str, runs: Path) -> None:
     found = {
         "name": name,
         "settings": RUNS[name],
-        "defaults": {key: value for key, value in config.to_dict().items() if key not in RUNS[name] | {"weights": 0}},
+        "defaults": {key: value for key, value in config.to_dict().items() if key not in {*RUNS[name], *PATHS}},
         "rounds": lines[-1]["round"],
         "seconds": round(sum(line["seconds"] for line in lines), 1),
         "linear_losses": [round(line["loss"], 5) for line in lines if line["stage"] == "tct"],
