@@ -26,6 +26,8 @@ from fedconformal.guarantees.guarantee import (
 )
 from fedconformal.guarantees.mixture import BY_CASES
 
+MOST_WALKS = 2**14
+
 
 @dataclass(frozen=True, kw_only=True)
 class PAC(Guarantee):
@@ -167,7 +169,7 @@ class LearnThenTest(PAC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self.walks, "walks", most=2**14)
+        check_whole(self.walks, "walks", most=MOST_WALKS)
 
     @property
     def spent(self) -> float:

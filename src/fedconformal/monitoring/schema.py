@@ -53,10 +53,13 @@ NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, 0, 0, 0, NULL, (SELECT count(
 
 DAMAGED = "is damaged; continue with a backup, and keep this file"
 WORDS = {
-    **dict.fromkeys(("SQLITE_BUSY", "SQLITE_LOCKED"), "is in use by another process; try again later"),
+    "SQLITE_BUSY": "is in use by another process; try again later",
+    "SQLITE_LOCKED": "is in use by another process; try again later",
     "SQLITE_FULL": "cannot be written, as the disk is full; make room and try again",
     "SQLITE_NOTADB": "is not the file of a watch; monitor start makes one",
-    **dict.fromkeys(("SQLITE_CORRUPT", "SQLITE_TOOBIG", "SQLITE_INTERRUPT"), DAMAGED),
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_TOOBIG": DAMAGED,
+    "SQLITE_INTERRUPT": DAMAGED,
     "SQLITE_READONLY": "cannot be written; change the permissions of the file and its folder",
     "SQLITE_CANTOPEN": "cannot be opened; check its folder and its permissions",
 }
